@@ -1,0 +1,294 @@
+//! Stage I: the codes of every fiber [alg:coeff_init, alg:coeff_iht].
+//!
+//! With d = A'y and G = A'A, iterative hard thresholding of one fiber is
+//!
+//! ```text
+//! x(0)   = HT_{C/2}(d)                              [alg:coeff_init]
+//! x(r+1) = HT_tau(x(r) - eta_x (G x(r) - d))        [alg:coeff_iht]
+//! HT_t(z) keeps the entries with |z_i| >= t and sets the others to zero.
+//! ```
+//!
+//! Codes have one or two entries, so that after the dense product A'Y everything is sparse.
+//!
+//! Departs: on a fixed support S the iteration converges to the least-squares codes
+//! G_SS x_S = d_S. [`Solver::Direct`] solves for them at once and then checks that they are a fixed
+//! point, i.e. that thresholding would neither drop an entry nor let one in:
+//!
+//! ```text
+//! |x_i| >= tau for i in S,    eta_x |d_i - G_iS x_S| < tau for i outside S
+//! ```
+//!
+//! This is the limit R -> infinity, free of the accuracy floor of a finite R. The few fibers that
+//! fail the check take the paper's road.
+
+use rayon::prelude::*;
+
+use crate::dense::{add_scaled, dot, transposed_product};
+use crate::dictionary::Dictionary;
+use crate::params::{Params, Solver};
+use crate::sparse::Sparse;
+use crate::tensor::{Place, Tensor};
+use crate::untangle::{Factors, untangle};
+
+/// Fibers per block. Fixed, so that results do not depend on the number of threads; 256 columns
+/// of A'Y stay in the cache while their codes are solved for.
+const BLOCK: usize = 256;
+
+/// The codes X (m x p) of one tensor, at the places of its fibers.
+///
+/// Codes and places together are the paper's S (m x JK), which is never formed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Codes {
+    matrix: Sparse,
+    places: Vec<Place>,
+    rows: usize,
+    cols: usize,
+}
+
+impl Codes {
+    /// Puts codes (m x p) at the places of the fibers of `tensor`.
+    ///
+    /// # Panics
+    /// If there is not one column per fiber.
+    pub fn new(matrix: Sparse, tensor: &Tensor<'_>) -> Codes {
+        assert_eq!(matrix.cols(), tensor.fibers(), "one column of codes per fiber");
+        let shape = tensor.shape();
+        Codes { matrix, places: tensor.places().to_vec(), rows: shape.rows, cols: shape.cols }
+    }
+
+    /// X: row i is pattern i, column f is fiber f.
+    pub fn matrix(&self) -> &Sparse {
+        &self.matrix
+    }
+
+    /// The place of every column of X.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// J and K, the lengths of row and col factors.
+    pub fn rows_and_cols(&self) -> (usize, usize) {
+        (self.rows, self.cols)
+    }
+
+    /// Stage II: the row and col factors of this tensor.
+    pub fn untangle(&self) -> Factors {
+        untangle(self)
+    }
+}
+
+/// How many fibers were coded in which way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Roads {
+    /// Solved directly and checked to be a fixed point.
+    pub direct: usize,
+    /// By iterative hard thresholding: asked for, or because the direct solution failed its check.
+    pub iht: usize,
+    /// By iterative hard thresholding that still moved after `iht_steps` steps. If such codes fit
+    /// worse than none, they are left out.
+    pub unsettled: usize,
+}
+
+/// What stage I knows when it is done.
+pub(crate) struct Encoded {
+    pub(crate) codes: Sparse,
+    /// |y - A x|^2 of every fiber.
+    pub(crate) residuals: Vec<f64>,
+    /// |y|^2 of every fiber.
+    pub(crate) energies: Vec<f64>,
+    pub(crate) roads: Roads,
+}
+
+impl Encoded {
+    fn new(patterns: usize) -> Encoded {
+        let codes = Sparse::new(patterns);
+        Encoded { codes, residuals: Vec::new(), energies: Vec::new(), roads: Roads::default() }
+    }
+
+    fn append(&mut self, other: &Encoded) {
+        self.codes.append(&other.codes);
+        self.residuals.extend_from_slice(&other.residuals);
+        self.energies.extend_from_slice(&other.energies);
+        self.roads.direct += other.roads.direct;
+        self.roads.iht += other.roads.iht;
+        self.roads.unsettled += other.roads.unsettled;
+    }
+}
+
+/// Stage I: codes of all fibers.
+pub(crate) fn encode(dictionary: &Dictionary, tensor: &Tensor<'_>, params: &Params) -> Encoded {
+    let (n, m) = (dictionary.features(), dictionary.patterns());
+    if tensor.fibers() == 0 {
+        return Encoded::new(m);
+    }
+    let gram = dictionary.gram();
+    let block = |fibers: &[f64]| encode_block(dictionary, &gram, fibers, params);
+    if tensor.fibers() <= BLOCK {
+        return block(tensor.values());
+    }
+    let blocks: Vec<Encoded> = tensor.values().par_chunks(n * BLOCK).map(block).collect();
+    let mut all = Encoded::new(m);
+    blocks.iter().for_each(|block| all.append(block));
+    all
+}
+
+/// Codes of one block of fibers (n x at most [`BLOCK`]).
+fn encode_block(dictionary: &Dictionary, gram: &[f64], fibers: &[f64], params: &Params) -> Encoded {
+    let (n, m) = (dictionary.features(), dictionary.patterns());
+    let mut products = vec![0.0; m * (fibers.len() / n)];
+    transposed_product(&mut products, dictionary.values(), fibers, n);
+
+    let mut work = Work::new(m);
+    let mut residual = vec![0.0; n];
+    let mut encoded = Encoded::new(m);
+    for (y, d) in fibers.chunks_exact(n).zip(products.chunks_exact(m)) {
+        let settled = if params.solver == Solver::Direct && direct(&mut work, d, gram, params) {
+            encoded.roads.direct += 1;
+            true
+        } else if iht(&mut work, d, gram, params) {
+            encoded.roads.iht += 1;
+            true
+        } else {
+            encoded.roads.unsettled += 1;
+            false
+        };
+        let energy = dot(y, y);
+        residual_of(&mut residual, y, dictionary, &work.code);
+        let mut squared = dot(&residual, &residual);
+        if !settled && !(squared <= energy) {
+            work.code.clear();
+            squared = energy;
+        }
+        encoded.codes.push(&work.code);
+        encoded.residuals.push(squared);
+        encoded.energies.push(energy);
+    }
+    encoded
+}
+
+/// r = y - A x.
+pub(crate) fn residual_of(residual: &mut [f64], y: &[f64], dictionary: &Dictionary, code: &[(u32, f64)]) {
+    residual.copy_from_slice(y);
+    for &(pattern, x) in code {
+        add_scaled(residual, -x, dictionary.pattern(pattern as usize));
+    }
+}
+
+/// Scratch space of the solvers, and the code they leave.
+struct Work {
+    code: Vec<(u32, f64)>,
+    factor: Vec<f64>,
+    dense: Vec<f64>,
+    gradient: Vec<f64>,
+}
+
+impl Work {
+    fn new(m: usize) -> Work {
+        Work { code: Vec::new(), factor: Vec::new(), dense: vec![0.0; m], gradient: vec![0.0; m] }
+    }
+}
+
+/// The codes at the limit of iterative hard thresholding; false if they fail the check.
+fn direct(work: &mut Work, d: &[f64], gram: &[f64], params: &Params) -> bool {
+    let m = d.len();
+    let Work { code, factor, gradient, .. } = work;
+    code.clear();
+    code.extend((0..).zip(d).filter(|(_, d)| d.abs() >= params.code_floor / 2.0).map(|(i, &d)| (i, d)));
+    loop {
+        if !solve_on_support(code, factor, d, gram) {
+            return false;
+        }
+        let before = code.len();
+        code.retain(|&(_, x)| x.abs() >= params.tau);
+        if code.len() == before {
+            break;
+        }
+    }
+    // d - G x is zero on the support, so that the check may run over all patterns.
+    gradient.copy_from_slice(d);
+    for &(pattern, x) in code.iter() {
+        add_scaled(gradient, -x, &gram[pattern as usize * m..][..m]);
+    }
+    for &(pattern, _) in code.iter() {
+        gradient[pattern as usize] = 0.0;
+    }
+    gradient.iter().all(|g| params.eta_x * g.abs() < params.tau)
+}
+
+/// Solves G_SS x_S = d_S by Cholesky, S being the support of `code`; false if G_SS is not
+/// positive definite. By hand, because the systems are 1 x 1 or 2 x 2 and there are many.
+fn solve_on_support(code: &mut [(u32, f64)], factor: &mut Vec<f64>, d: &[f64], gram: &[f64]) -> bool {
+    let (s, m) = (code.len(), d.len());
+    factor.clear();
+    factor.resize(s * s, 0.0);
+    for row in 0..s {
+        let i = code[row].0 as usize;
+        for col in 0..=row {
+            let l = code[col].0 as usize;
+            let known = dot(&factor[row * s..row * s + col], &factor[col * s..col * s + col]);
+            let rest = gram[l * m + i] - known;
+            factor[row * s + col] = if row > col {
+                rest / factor[col * s + col]
+            } else if rest > 1e-12 {
+                rest.sqrt()
+            } else {
+                return false;
+            };
+        }
+    }
+    for row in 0..s {
+        let mut rest = d[code[row].0 as usize];
+        for col in 0..row {
+            rest -= factor[row * s + col] * code[col].1;
+        }
+        code[row].1 = rest / factor[row * s + row];
+    }
+    for row in (0..s).rev() {
+        let mut rest = code[row].1;
+        for below in row + 1..s {
+            rest -= factor[below * s + row] * code[below].1;
+        }
+        code[row].1 = rest / factor[row * s + row];
+    }
+    true
+}
+
+/// Iterative hard thresholding [alg:coeff_init, alg:coeff_iht]; false if the iterate still moves
+/// by more than `code_tolerance` after `iht_steps` steps.
+///
+/// Choice: the paper fixes R. Real data has no true X to compare with, so that the iteration stops
+/// on the change of the iterate; with a tolerance of 0 it makes R steps.
+fn iht(work: &mut Work, d: &[f64], gram: &[f64], params: &Params) -> bool {
+    let m = d.len();
+    let Work { code, dense: x, gradient, .. } = work;
+    let mut settled = params.code_tolerance == 0.0;
+    for (x, &d) in x.iter_mut().zip(d) {
+        *x = if d.abs() >= params.code_floor / 2.0 { d } else { 0.0 };
+    }
+    for _ in 0..params.iht_steps {
+        // The negative gradient d - G x.
+        gradient.copy_from_slice(d);
+        for (i, &x) in x.iter().enumerate().filter(|(_, x)| **x != 0.0) {
+            add_scaled(gradient, -x, &gram[i * m..][..m]);
+        }
+        let (mut change, mut largest) = (0.0_f64, 0.0_f64);
+        for (x, g) in x.iter_mut().zip(gradient.iter()) {
+            let z = *x + params.eta_x * g;
+            let next = if z.abs() >= params.tau { z } else { 0.0 };
+            change = change.max((next - *x).abs());
+            largest = largest.max(next.abs());
+            *x = next;
+        }
+        if !largest.is_finite() {
+            settled = false;
+            break;
+        }
+        if change <= params.code_tolerance * largest {
+            settled = true;
+            break;
+        }
+    }
+    code.clear();
+    code.extend((0..).zip(x.iter()).filter(|(_, x)| **x != 0.0).map(|(i, &x)| (i, x)));
+    settled
+}

@@ -1,0 +1,119 @@
+//! The dense linear algebra the method needs, on plain column-major slices.
+//!
+//! The one place that knows faer. Everything here runs on the calling thread: what is spread over
+//! threads is cut into pieces of fixed size by the callers, so that the bits of a result never
+//! depend on the number of threads.
+
+use faer::diag::Diag;
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::cholesky::llt;
+use faer::linalg::matmul::matmul;
+use faer::linalg::svd::{self, ComputeSvdVectors};
+use faer::{Accum, MatMut, MatRef, Par, Spec};
+
+/// <x, y>.
+pub(crate) fn dot(x: &[f64], y: &[f64]) -> f64 {
+    // Eight running sums, so that the compiler may use vector registers.
+    let mut sums = [0.0; 8];
+    let (x_chunks, y_chunks) = (x.chunks_exact(8), y.chunks_exact(8));
+    let tail: f64 = x_chunks.remainder().iter().zip(y_chunks.remainder()).map(|(a, b)| a * b).sum();
+    for (a, b) in x_chunks.zip(y_chunks) {
+        for lane in 0..8 {
+            sums[lane] += a[lane] * b[lane];
+        }
+    }
+    sums.iter().sum::<f64>() + tail
+}
+
+/// y += a x.
+pub(crate) fn add_scaled(y: &mut [f64], a: f64, x: &[f64]) {
+    for (y, x) in y.iter_mut().zip(x) {
+        *y += a * x;
+    }
+}
+
+/// out = A'Y for A (n x m) and Y (n x p).
+pub(crate) fn transposed_product(out: &mut [f64], a: &[f64], y: &[f64], n: usize) {
+    let (m, p) = (a.len() / n, y.len() / n);
+    let a = MatRef::from_column_major_slice(a, n, m);
+    let y = MatRef::from_column_major_slice(y, n, p);
+    let out = MatMut::from_column_major_slice_mut(out, m, p);
+    matmul(out, Accum::Replace, a.transpose(), y, 1.0, Par::Seq);
+}
+
+/// out += A X for A (n x m) and X (m x p).
+pub(crate) fn add_product(out: &mut [f64], a: &[f64], x: &[f64], n: usize) {
+    let m = a.len() / n;
+    let p = out.len() / n;
+    let a = MatRef::from_column_major_slice(a, n, m);
+    let x = MatRef::from_column_major_slice(x, m, p);
+    let out = MatMut::from_column_major_slice_mut(out, n, p);
+    matmul(out, Accum::Add, a, x, 1.0, Par::Seq);
+}
+
+/// The spectral norm of a matrix with n rows.
+pub(crate) fn largest_singular_value(matrix: &[f64], n: usize) -> f64 {
+    let m = matrix.len() / n;
+    let matrix = MatRef::from_column_major_slice(matrix, n, m);
+    let mut values = Diag::<f64>::zeros(n.min(m));
+    let params = Spec::default();
+    let mut memory = MemBuffer::new(svd::svd_scratch::<f64>(
+        n,
+        m,
+        ComputeSvdVectors::No,
+        ComputeSvdVectors::No,
+        Par::Seq,
+        params,
+    ));
+    let stack = MemStack::new(&mut memory);
+    match svd::svd(matrix, values.as_mut(), None, None, Par::Seq, stack, params) {
+        Ok(()) => values.column_vector()[0],
+        // Only a matrix that is not finite has no singular values.
+        Err(_) => f64::NAN,
+    }
+}
+
+/// The Cholesky factor of a symmetric positive definite matrix.
+pub(crate) struct Cholesky {
+    size: usize,
+    factor: Vec<f64>,
+}
+
+impl Cholesky {
+    /// Factors a symmetric matrix; none if it is not positive definite.
+    pub(crate) fn new(mut matrix: Vec<f64>, size: usize) -> Option<Cholesky> {
+        let params = Spec::default();
+        let mut memory =
+            MemBuffer::new(llt::factor::cholesky_in_place_scratch::<f64>(size, Par::Seq, params));
+        let view = MatMut::from_column_major_slice_mut(&mut matrix, size, size);
+        let stack = MemStack::new(&mut memory);
+        llt::factor::cholesky_in_place(view, Default::default(), Par::Seq, stack, params).ok()?;
+        Some(Cholesky { size, factor: matrix })
+    }
+
+    fn lower(&self) -> MatRef<'_, f64> {
+        MatRef::from_column_major_slice(&self.factor, self.size, self.size)
+    }
+
+    /// Overwrites B (n x size) with B M^-1, for the factored symmetric M.
+    pub(crate) fn solve_from_right(&self, b: &mut [f64]) {
+        let n = b.len() / self.size;
+        let b = MatMut::from_column_major_slice_mut(b, n, self.size);
+        llt::solve::solve_in_place(self.lower(), b.transpose_mut(), Par::Seq, MemStack::new(&mut []));
+    }
+
+    /// M^-1, both triangles.
+    pub(crate) fn inverse(&self) -> Vec<f64> {
+        let k = self.size;
+        let mut inverse = vec![0.0; k * k];
+        let mut memory = MemBuffer::new(llt::inverse::inverse_scratch::<f64>(k, Par::Seq));
+        let out = MatMut::from_column_major_slice_mut(&mut inverse, k, k);
+        llt::inverse::inverse(out, self.lower(), Par::Seq, MemStack::new(&mut memory));
+        for column in 0..k {
+            for row in 0..column {
+                inverse[column * k + row] = inverse[row * k + column];
+            }
+        }
+        inverse
+    }
+}

@@ -1,0 +1,98 @@
+//! Everything that can be wrong with what a caller hands in.
+
+use crate::tensor::{Place, Shape};
+
+/// What was wrong, with the offending value and the rule it broke.
+///
+/// Slow convergence is not an error: [`Step`](crate::Step) tells it. A learner that returned an
+/// error is unchanged.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A parameter outside its range.
+    #[error("{name} is {value}, it must be {rule}")]
+    Parameter {
+        /// Name of the parameter, as in the program and the documentation.
+        name: &'static str,
+        /// The value given.
+        value: String,
+        /// The values allowed.
+        rule: String,
+    },
+    /// An axis of length zero, or one too long to index.
+    #[error("the shape is {0}: every axis must have 1 to 4294967295 entries")]
+    Shape(Shape),
+    /// A tensor entry outside the shape.
+    #[error("entry {entry} is at feature {feature}, row {row}, col {col}, outside the shape {shape}")]
+    OutOfBounds {
+        /// Position of the entry in the input.
+        entry: usize,
+        /// Its feature index.
+        feature: usize,
+        /// Its row index.
+        row: usize,
+        /// Its col index.
+        col: usize,
+        /// The shape of the tensor.
+        shape: Shape,
+    },
+    /// A value that is NaN or infinite.
+    #[error("the value at feature {feature} of {place} is {value}: values must be finite")]
+    NotFinite {
+        /// Feature index.
+        feature: usize,
+        /// Where the fiber stands.
+        place: Place,
+        /// The value.
+        value: f64,
+    },
+    /// Lengths that do not fit together.
+    #[error("{what}: {got} values given, {expected} needed")]
+    Length {
+        /// Which input.
+        what: &'static str,
+        /// Its length.
+        got: usize,
+        /// The length that fits.
+        expected: usize,
+    },
+    /// The same place given twice.
+    #[error("{0} is given twice: a place has one fiber")]
+    DuplicatePlace(Place),
+    /// A fiber placed outside the shape.
+    #[error("{place} is outside the shape {shape}")]
+    PlaceOutOfBounds {
+        /// The place.
+        place: Place,
+        /// The shape of the tensor.
+        shape: Shape,
+    },
+    /// A pattern that cannot be scaled to unit length.
+    #[error("pattern {pattern} has norm {norm}: a pattern must be finite and not zero")]
+    Pattern {
+        /// Which column of the dictionary.
+        pattern: usize,
+        /// Its norm.
+        norm: f64,
+    },
+    /// A tensor whose feature axis does not fit the dictionary.
+    #[error("the tensor has {tensor} features, the dictionary has {dictionary}")]
+    Features {
+        /// Features of the tensor.
+        tensor: usize,
+        /// Features of the dictionary.
+        dictionary: usize,
+    },
+    /// Values so far apart in size that the step left the range of numbers.
+    #[error(
+        "pattern {pattern} is no longer finite after step {step}; the dictionary is kept as it was: {hint}"
+    )]
+    Diverged {
+        /// The step that failed, from 1.
+        step: u64,
+        /// The first pattern that is not finite.
+        pattern: usize,
+        /// What to change.
+        hint: &'static str,
+    },
+}

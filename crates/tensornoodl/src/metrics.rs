@@ -1,0 +1,214 @@
+//! How near a result is to the truth, up to what no method can know: the order of the patterns,
+//! their signs, and the scale shared between row and col factors [assumption:scale].
+
+use pathfinding::prelude::{Matrix, kuhn_munkres};
+
+use crate::codes::Codes;
+use crate::dense::{Cholesky, add_scaled, dot, largest_singular_value, transposed_product};
+use crate::dictionary::Dictionary;
+use crate::error::Error;
+use crate::sparse::Sparse;
+use crate::tensor::Tensor;
+use crate::untangle::Factors;
+
+/// Which found pattern stands for which true one, and with which sign.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Matching {
+    /// For every true pattern the found one.
+    pub found: Vec<usize>,
+    /// For every true pattern the sign, 1 or -1, that its found one needs.
+    pub sign: Vec<f64>,
+}
+
+impl Matching {
+    /// The assignment with the largest sum of |cos| between true and found patterns.
+    pub fn new(found: &Dictionary, truth: &Dictionary) -> Result<Matching, Error> {
+        let (n, m) = (truth.features(), truth.patterns());
+        if found.features() != n {
+            return Err(Error::Features { tensor: n, dictionary: found.features() });
+        }
+        if found.patterns() != m {
+            return Err(Error::Length { what: "patterns", got: found.patterns(), expected: m });
+        }
+        let mut cosines = vec![0.0; m * m];
+        transposed_product(&mut cosines, found.values(), truth.values(), n);
+        let of_truth = |i: usize| &cosines[i * m..(i + 1) * m];
+
+        // If the nearest patterns are all different, no other assignment can be better.
+        let nearest: Vec<usize> = (0..m)
+            .map(|i| {
+                (0..m).max_by(|&a, &b| of_truth(i)[a].abs().total_cmp(&of_truth(i)[b].abs())).unwrap_or(i)
+            })
+            .collect();
+        let mut taken = vec![false; m];
+        let distinct = nearest.iter().all(|&found| !std::mem::replace(&mut taken[found], true));
+        let assignment = if distinct {
+            nearest
+        } else {
+            let weights =
+                Matrix::from_fn(m, m, |(i, found)| (of_truth(i)[found].abs() * (1u64 << 40) as f64) as i64);
+            kuhn_munkres(&weights).1
+        };
+        let sign = assignment.iter().enumerate().map(|(i, &found)| of_truth(i)[found].signum()).collect();
+        Ok(Matching { found: assignment, sign })
+    }
+
+    /// For every found pattern the true one and the sign.
+    fn inverse(&self) -> Vec<(u32, f64)> {
+        let mut inverse = vec![(0, 1.0); self.found.len()];
+        for (truth, (&found, &sign)) in self.found.iter().zip(&self.sign).enumerate() {
+            inverse[found] = (truth as u32, sign);
+        }
+        inverse
+    }
+
+    /// The differences sign A_found - A*, n x m.
+    fn differences(&self, found: &Dictionary, truth: &Dictionary) -> Vec<f64> {
+        let mut differences = truth.values().to_vec();
+        for (column, (&i, &sign)) in
+            differences.chunks_exact_mut(truth.features()).zip(self.found.iter().zip(&self.sign))
+        {
+            column.iter_mut().zip(found.pattern(i)).for_each(|(d, a)| *d = sign * a - *d);
+        }
+        differences
+    }
+
+    /// |A - A*|_F / |A*|_F.
+    pub fn error_a(&self, found: &Dictionary, truth: &Dictionary) -> f64 {
+        let differences = self.differences(found, truth);
+        (dot(&differences, &differences) / truth.patterns() as f64).sqrt()
+    }
+
+    /// The smallest (epsilon, kappa) for which A is (epsilon, kappa)-close to A* [def:del_kappa]:
+    /// the largest distance of a column, and |A - A*| / |A*| in the spectral norm.
+    pub fn closeness(&self, found: &Dictionary, truth: &Dictionary) -> (f64, f64) {
+        let n = truth.features();
+        let differences = self.differences(found, truth);
+        let epsilon = differences.chunks_exact(n).map(|d| dot(d, d).sqrt()).fold(0.0, f64::max);
+        let kappa = largest_singular_value(&differences, n) / largest_singular_value(truth.values(), n);
+        (epsilon, kappa)
+    }
+
+    /// |X - X*|_F / |X*|_F.
+    ///
+    /// # Panics
+    /// If the codes are not of the same fibers.
+    pub fn error_x(&self, found: &Codes, truth: &Codes) -> f64 {
+        let (mut error, mut energy) = (0.0, 0.0);
+        self.compare(found, truth, |x, true_x| {
+            error += (x - true_x) * (x - true_x);
+            energy += true_x * true_x;
+        });
+        relative(error, energy)
+    }
+
+    /// Whether the found codes have the signs and the support of the true ones [def:signed-support].
+    ///
+    /// # Panics
+    /// If the codes are not of the same fibers.
+    pub fn same_support(&self, found: &Codes, truth: &Codes) -> bool {
+        let mut same = true;
+        let sign = |x: f64| if x == 0.0 { 0.0 } else { x.signum() };
+        self.compare(found, truth, |x, true_x| same &= sign(x) == sign(true_x));
+        same
+    }
+
+    /// Calls `each(x, true x)` for every entry that is not zero in both.
+    fn compare(&self, found: &Codes, truth: &Codes, mut each: impl FnMut(f64, f64)) {
+        assert_eq!(found.places(), truth.places(), "codes of the same fibers");
+        let inverse = self.inverse();
+        let mut aligned: Vec<(u32, f64)> = Vec::new();
+        for (found, truth) in found.matrix().columns().zip(truth.matrix().columns()) {
+            aligned.clear();
+            aligned.extend(found.iter().map(|&(i, x)| {
+                let (truth, sign) = inverse[i as usize];
+                (truth, sign * x)
+            }));
+            aligned.sort_unstable_by_key(|entry| entry.0);
+            merge(&aligned, truth, &mut each);
+        }
+    }
+
+    /// Relative Frobenius errors of B and C, each column scaled to fit best.
+    ///
+    /// A pattern whose true B or C column is zero shows in no fiber; nothing can be known of the
+    /// other column, and it is left out.
+    pub fn error_b_c(&self, found: &Factors, true_rows: &Sparse, true_cols: &Sparse) -> (f64, f64) {
+        let shown: Vec<usize> = (0..self.found.len())
+            .filter(|&i| !true_rows.column(i).is_empty() && !true_cols.column(i).is_empty())
+            .collect();
+        let error = |found: &Sparse, truth: &Sparse| {
+            let (mut error, mut energy) = (0.0, 0.0);
+            for &i in &shown {
+                let (column, true_column) = (found.column(self.found[i]), truth.column(i));
+                let (mut square, mut product, mut true_square) = (0.0, 0.0, 0.0);
+                merge(column, true_column, &mut |x, true_x| {
+                    square += x * x;
+                    product += x * true_x;
+                    true_square += true_x * true_x;
+                });
+                let scale = if square > 0.0 { product / square } else { 0.0 };
+                merge(column, true_column, &mut |x, true_x| {
+                    error += (scale * x - true_x) * (scale * x - true_x)
+                });
+                energy += true_square;
+            }
+            relative(error, energy)
+        };
+        (error(&found.rows, true_rows), error(&found.cols, true_cols))
+    }
+}
+
+/// Calls `each(a, b)` for every row in which one of two sparse columns is not zero.
+fn merge(mut a: &[(u32, f64)], mut b: &[(u32, f64)], each: &mut impl FnMut(f64, f64)) {
+    while let (Some(&(row_a, x)), Some(&(row_b, y))) = (a.first(), b.first()) {
+        each(if row_a <= row_b { x } else { 0.0 }, if row_b <= row_a { y } else { 0.0 });
+        a = &a[usize::from(row_a <= row_b)..];
+        b = &b[usize::from(row_b <= row_a)..];
+    }
+    a.iter().for_each(|&(_, x)| each(x, 0.0));
+    b.iter().for_each(|&(_, y)| each(0.0, y));
+}
+
+/// The square root of a ratio of energies; an error against nothing is 0 if there is none.
+fn relative(error: f64, energy: f64) -> f64 {
+    if error == 0.0 { 0.0 } else { (error / energy).sqrt() }
+}
+
+/// The dictionary of one who knows the true codes: least squares over all tensors so far, the
+/// yardstick for learning from noisy fibers.
+#[derive(Debug, Clone)]
+pub struct Oracle {
+    features: usize,
+    /// Y X' (n x m).
+    moment: Vec<f64>,
+    /// X X' (m x m).
+    second: Vec<f64>,
+}
+
+impl Oracle {
+    /// An oracle that has seen nothing.
+    pub fn new(features: usize, patterns: usize) -> Oracle {
+        Oracle { features, moment: vec![0.0; features * patterns], second: vec![0.0; patterns * patterns] }
+    }
+
+    /// Adds a tensor and its true codes.
+    pub fn add(&mut self, tensor: &Tensor<'_>, true_codes: &Codes) {
+        let (n, m) = (self.features, true_codes.matrix().rows());
+        for (fiber, code) in true_codes.matrix().columns().enumerate() {
+            for &(i, x) in code {
+                let i = i as usize;
+                add_scaled(&mut self.moment[i * n..(i + 1) * n], x, tensor.fiber(fiber));
+                code.iter().for_each(|&(l, x_l)| self.second[i * m + l as usize] += x * x_l);
+            }
+        }
+    }
+
+    /// Y X' (X X')^-1 with unit columns; none while a pattern has not been seen.
+    pub fn dictionary(&self) -> Option<Dictionary> {
+        let m = self.moment.len() / self.features;
+        let mut values = self.moment.clone();
+        Cholesky::new(self.second.clone(), m)?.solve_from_right(&mut values);
+        Dictionary::from_columns(self.features, values).ok()
+    }
+}

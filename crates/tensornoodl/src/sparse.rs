@@ -1,0 +1,81 @@
+//! Sparse matrices by columns: codes are one, and so are row and col factors.
+
+/// A sparse matrix, stored column by column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sparse {
+    rows: usize,
+    /// Column c is `entries[starts[c]..starts[c + 1]]`.
+    starts: Vec<usize>,
+    entries: Vec<(u32, f64)>,
+}
+
+impl Sparse {
+    /// A matrix with this many rows and no column yet.
+    pub fn new(rows: usize) -> Sparse {
+        Sparse { rows, starts: vec![0], entries: Vec::new() }
+    }
+
+    /// Appends a column, given as (row, value) entries in increasing order of rows.
+    ///
+    /// # Panics
+    /// If a row is out of bounds or out of order.
+    pub fn push(&mut self, column: &[(u32, f64)]) {
+        assert!(column.is_sorted_by(|a, b| a.0 < b.0), "rows of a column must increase");
+        assert!(column.last().is_none_or(|last| (last.0 as usize) < self.rows), "row out of bounds");
+        self.entries.extend_from_slice(column);
+        self.starts.push(self.entries.len());
+    }
+
+    /// Appends all columns of another matrix with the same number of rows.
+    pub(crate) fn append(&mut self, other: &Sparse) {
+        debug_assert_eq!(self.rows, other.rows);
+        let offset = self.entries.len();
+        self.entries.extend_from_slice(&other.entries);
+        self.starts.extend(other.starts[1..].iter().map(|start| offset + start));
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    pub fn cols(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Number of stored entries.
+    pub fn nnz(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The entries (row, value) of one column, by increasing row.
+    pub fn column(&self, column: usize) -> &[(u32, f64)] {
+        &self.entries[self.starts[column]..self.starts[column + 1]]
+    }
+
+    /// All columns in order.
+    pub fn columns(&self) -> impl ExactSizeIterator<Item = &[(u32, f64)]> {
+        (0..self.cols()).map(|column| self.column(column))
+    }
+
+    /// The transposed matrix.
+    pub fn transpose(&self) -> Sparse {
+        let mut starts = vec![0; self.rows + 1];
+        for &(row, _) in &self.entries {
+            starts[row as usize + 1] += 1;
+        }
+        for row in 0..self.rows {
+            starts[row + 1] += starts[row];
+        }
+        let mut next = starts.clone();
+        let mut entries = vec![(0, 0.0); self.entries.len()];
+        for (column, entries_of_column) in self.columns().enumerate() {
+            for &(row, value) in entries_of_column {
+                entries[next[row as usize]] = (column as u32, value);
+                next[row as usize] += 1;
+            }
+        }
+        Sparse { rows: self.cols(), starts, entries }
+    }
+}

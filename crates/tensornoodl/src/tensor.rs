@@ -1,0 +1,176 @@
+//! One tensor Z(t), kept as what the method reads of it: its non-zero mode-1 fibers.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::error::Error;
+
+/// Lengths of the three axes, n x J x K.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// n, the length of a fiber and of a pattern.
+    pub features: usize,
+    /// J, the length of a row factor.
+    pub rows: usize,
+    /// K, the length of a col factor.
+    pub cols: usize,
+}
+
+impl Shape {
+    fn check(self) -> Result<(), Error> {
+        let ok = |length: usize| (1..=u32::MAX as usize).contains(&length);
+        if ok(self.features) && ok(self.rows) && ok(self.cols) { Ok(()) } else { Err(Error::Shape(self)) }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} x {} x {}", self.features, self.rows, self.cols)
+    }
+}
+
+/// Where a fiber stands in the tensor: (j, k).
+///
+/// Places are ordered as the columns of the mode-1 unfolding [mode-1-T]: first by col, then by row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Row index j.
+    pub row: u32,
+    /// Col index k.
+    pub col: u32,
+}
+
+impl Place {
+    fn order(self) -> (u32, u32) {
+        (self.col, self.row)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the fiber at row {}, col {}", self.row, self.col)
+    }
+}
+
+/// A sparse n x J x K tensor: its non-zero fibers, the columns of Y (n x p) [eq:dl], and their places.
+///
+/// All places that hold no fiber are zero; they cost nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tensor<'a> {
+    shape: Shape,
+    values: Cow<'a, [f64]>,
+    places: Cow<'a, [Place]>,
+}
+
+impl<'a> Tensor<'a> {
+    /// Builds a tensor from entries (feature, row, col, value), in any order; entries at the same
+    /// position are added, and fibers that come out all zero are left out.
+    pub fn from_triplets(
+        shape: Shape,
+        entries: &[(usize, usize, usize, f64)],
+    ) -> Result<Tensor<'static>, Error> {
+        shape.check()?;
+        let mut places = Vec::with_capacity(entries.len());
+        for (entry, &(feature, row, col, value)) in entries.iter().enumerate() {
+            if feature >= shape.features || row >= shape.rows || col >= shape.cols {
+                return Err(Error::OutOfBounds { entry, feature, row, col, shape });
+            }
+            let place = Place { row: row as u32, col: col as u32 };
+            if !value.is_finite() {
+                return Err(Error::NotFinite { feature, place, value });
+            }
+            places.push(place);
+        }
+        places.sort_unstable_by_key(|place| place.order());
+        places.dedup();
+        let n = shape.features;
+        let mut values = vec![0.0; n * places.len()];
+        for &(feature, row, col, value) in entries {
+            let key = (col as u32, row as u32);
+            if let Ok(fiber) = places.binary_search_by_key(&key, |place| place.order()) {
+                values[fiber * n + feature] += value;
+            }
+        }
+        // Entries may cancel each other, or overflow when added.
+        let mut kept = 0;
+        for fiber in 0..places.len() {
+            let column = &values[fiber * n..(fiber + 1) * n];
+            check_finite(column, places[fiber])?;
+            if column.iter().any(|&value| value != 0.0) {
+                values.copy_within(fiber * n..(fiber + 1) * n, kept * n);
+                places[kept] = places[fiber];
+                kept += 1;
+            }
+        }
+        values.truncate(kept * n);
+        places.truncate(kept);
+        Ok(Tensor { shape, values: values.into(), places: places.into() })
+    }
+
+    /// Takes fibers that are already collected: column f of `values` (n x p, column by column) is
+    /// the fiber at `places[f]`. Borrowed input is not copied.
+    pub fn from_fibers(
+        shape: Shape,
+        values: impl Into<Cow<'a, [f64]>>,
+        places: impl Into<Cow<'a, [Place]>>,
+    ) -> Result<Tensor<'a>, Error> {
+        shape.check()?;
+        let (values, places) = (values.into(), places.into());
+        let expected = shape.features.saturating_mul(places.len());
+        if values.len() != expected {
+            return Err(Error::Length { what: "fibers", got: values.len(), expected });
+        }
+        for (column, &place) in values.chunks_exact(shape.features).zip(places.iter()) {
+            if place.row as usize >= shape.rows || place.col as usize >= shape.cols {
+                return Err(Error::PlaceOutOfBounds { place, shape });
+            }
+            check_finite(column, place)?;
+        }
+        if !places.is_sorted_by(|a, b| a.order() < b.order()) {
+            let mut sorted = places.to_vec();
+            sorted.sort_unstable_by_key(|place| place.order());
+            if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+                return Err(Error::DuplicatePlace(pair[0]));
+            }
+        }
+        Ok(Tensor { shape, values, places })
+    }
+
+    /// Fibers made by this crate, known to fit.
+    pub(crate) fn trusted(shape: Shape, values: Vec<f64>, places: Vec<Place>) -> Tensor<'static> {
+        Tensor { shape, values: values.into(), places: places.into() }
+    }
+
+    /// n x J x K.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// p, the number of fibers held.
+    pub fn fibers(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Fiber f, a column of Y.
+    pub fn fiber(&self, fiber: usize) -> &[f64] {
+        let n = self.shape.features;
+        &self.values[fiber * n..(fiber + 1) * n]
+    }
+
+    /// Y (n x p), column by column.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// The place of every fiber.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+}
+
+fn check_finite(fiber: &[f64], place: Place) -> Result<(), Error> {
+    match fiber.iter().position(|value| !value.is_finite()) {
+        Some(feature) => Err(Error::NotFinite { feature, place, value: fiber[feature] }),
+        None => Ok(()),
+    }
+}
