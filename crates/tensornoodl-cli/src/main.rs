@@ -1,2 +1,108 @@
-//! x
-fn main() {}
+//! `noodl`, TensorNOODL on the command line. `main` turns results into exit codes, no more.
+
+mod cmd;
+mod plot;
+mod progress;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  noodl demo                              see it work: no arguments, no files
+  noodl recover --patterns 600 --rows 300 --cols 300 --alpha 0.01 --beta 0.01
+                                          the recovery claim, on your own machine
+  noodl recover --json | jq .error_a      the same for programs, a line for each tensor
+  noodl completions bash > ~/.local/share/bash-completion/completions/noodl
+
+Exit codes:
+  0 done   1 failed   2 wrong usage or parameter   4 not converged, with --strict";
+
+/// Online factorization of streams of sparse three-way tensors.
+#[derive(Parser)]
+#[command(name = "noodl", version, after_help = EXAMPLES)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(cmd::demo::Args),
+    Recover(cmd::recover::Args),
+    Completions(cmd::completions::Args),
+}
+
+/// An outcome that is an error only because `--strict` was given.
+#[derive(Debug)]
+struct NotConverged;
+
+impl std::fmt::Display for NotConverged {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "not converged within --max-steps")
+    }
+}
+
+impl std::error::Error for NotConverged {}
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return refuse(&error),
+    };
+    let done = match args.command {
+        Command::Demo(args) => cmd::demo::run(&args),
+        Command::Recover(args) => cmd::recover::run(&args),
+        Command::Completions(args) => cmd::completions::run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader has seen enough (`noodl ... | head`): not a failure.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format!("{error:#}"));
+            ExitCode::from(exit_code(&error))
+        }
+    }
+}
+
+fn exit_code(error: &anyhow::Error) -> u8 {
+    if let Some(tensornoodl::Error::Parameter { .. }) = error.downcast_ref() {
+        2
+    } else if error.is::<NotConverged>() {
+        4
+    } else {
+        1
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let broken = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    let json = |error: &serde_json::Error| error.io_error_kind() == Some(io::ErrorKind::BrokenPipe);
+    error.downcast_ref().is_some_and(broken) || error.downcast_ref().is_some_and(json)
+}
+
+/// Help and version go where clap sends them; anything else is one line.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        return match error.print() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
+    let text = error.to_string();
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or("wrong usage").trim_start_matches("error: ").to_owned();
+    let more: Vec<&str> =
+        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
+    let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
+    complain(&format!("{first}{more}; see noodl --help"));
+    ExitCode::from(2)
+}
+
+/// One line on stderr. If even that cannot be written, nobody is there to be told.
+fn complain(line: &str) {
+    let _ = writeln!(anstream::stderr(), "noodl: {line}");
+}

@@ -18,17 +18,22 @@ impl Dictionary {
             return Err(Error::Length { what: "dictionary", got: values.len(), expected });
         }
         for (pattern, column) in values.chunks_exact_mut(features).enumerate() {
-            // The largest entry first, so that neither tiny nor huge columns lose their norm.
-            let largest =
-                column.iter().fold(0.0, |a: f64, v| if v.is_nan() { f64::NAN } else { a.max(v.abs()) });
-            if !(largest.is_finite() && largest > 0.0) {
-                return Err(Error::Pattern { pattern, norm: largest });
-            }
-            column.iter_mut().for_each(|v| *v /= largest);
-            let norm = dense::dot(column, column).sqrt();
-            column.iter_mut().for_each(|v| *v /= norm);
+            normalise(pattern, column)?;
         }
         Ok(Dictionary { features, values })
+    }
+
+    /// Adds `changes` (n x k) to k of the patterns and scales those to unit length; the others
+    /// keep their bits.
+    pub(crate) fn moved(&self, patterns: &[usize], changes: &[f64]) -> Result<Dictionary, Error> {
+        let n = self.features;
+        let mut values = self.values.clone();
+        for (&pattern, change) in patterns.iter().zip(changes.chunks_exact(n)) {
+            let column = &mut values[pattern * n..(pattern + 1) * n];
+            dense::add_scaled(column, 1.0, change);
+            normalise(pattern, column)?;
+        }
+        Ok(Dictionary { features: n, values })
     }
 
     /// n, the length of a pattern.
@@ -66,4 +71,19 @@ impl Dictionary {
         let off_diagonal = (0..m * m).filter(|at| at / m != at % m).map(|at| gram[at].abs());
         off_diagonal.fold(0.0, f64::max) * (self.features as f64).sqrt()
     }
+}
+
+/// Scales a pattern to unit length: A_i / |A_i|.
+///
+/// By its largest entry first, so that neither tiny nor huge columns lose their norm. The norm
+/// decides, not the sum: patterns of centred data add up to zero.
+fn normalise(pattern: usize, column: &mut [f64]) -> Result<(), Error> {
+    let largest = column.iter().fold(0.0, |a: f64, v| if v.is_nan() { f64::NAN } else { a.max(v.abs()) });
+    if !(largest.is_finite() && largest > 0.0) {
+        return Err(Error::Pattern { pattern, norm: largest });
+    }
+    column.iter_mut().for_each(|v| *v /= largest);
+    let norm = dense::dot(column, column).sqrt();
+    column.iter_mut().for_each(|v| *v /= norm);
+    Ok(())
 }

@@ -36,8 +36,8 @@ pub enum Error {
         /// The shape of the tensor.
         shape: Shape,
     },
-    /// A value that is NaN or infinite.
-    #[error("the value at feature {feature} of {place} is {value}: values must be finite")]
+    /// A value that is NaN, infinite, or too large to be squared and added up.
+    #[error("the value at feature {feature} of {place} is {value}: values must be finite, at most 1e100")]
     NotFinite {
         /// Feature index.
         feature: usize,
@@ -83,16 +83,13 @@ pub enum Error {
         /// Features of the dictionary.
         dictionary: usize,
     },
-    /// Values so far apart in size that the step left the range of numbers.
+    /// A step that left the range of numbers. The dictionary is as it was before.
     #[error(
-        "pattern {pattern} is no longer finite after step {step}; the dictionary is kept as it was: {hint}"
+        "step {step} left the range of numbers and was not taken; with the paper's step, \
+         try a smaller eta_a"
     )]
     Diverged {
-        /// The step that failed, from 1.
+        /// The step, from 1.
         step: u64,
-        /// The first pattern that is not finite.
-        pattern: usize,
-        /// What to change.
-        hint: &'static str,
     },
 }

@@ -1,23 +1,32 @@
 //! Alg. 1 [alg:main_alg_tens]: the loop that takes one tensor after the other. Start reading here.
+//!
+//! ```text
+//! for each tensor Z(t):
+//!     Y   = its non-zero fibers                     tensor.rs     [mode-1-T, eq:dl]
+//!     X   = codes of Y under A(t)                   codes.rs      stage I
+//!     B,C = untangled from X, on demand             untangle.rs   stage II
+//!     A(t+1) = A(t), moved to explain Y - A X       update.rs     stage III
+//! ```
 
 use std::time::{Duration, Instant};
 
-use crate::codes::{Codes, Encoded, Roads, encode};
+use crate::codes::{Codes, Roads, encode};
 use crate::dense::dot;
 use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::params::{Params, Passes, Rule};
 use crate::tensor::Tensor;
-use crate::update::{Active, Adaptive, paper_step};
+use crate::update::{Active, Adaptive, fiber_weights, paper_step};
 
 /// Most passes over one tensor with [`Passes::Auto`].
 const MOST_PASSES: usize = 20;
 
 /// Holds the dictionary and learns from one tensor at a time, for ever.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Learner {
     dictionary: Dictionary,
     params: Params,
+    /// State of the adaptive step; the paper's step has none.
     adaptive: Adaptive,
     steps: u64,
 }
@@ -48,7 +57,8 @@ pub struct Step {
     pub encode_time: Duration,
     /// Time spent on stage III.
     pub update_time: Duration,
-    /// The codes of the last pass; [`Codes::untangle`] makes row and col factors of them (stage II).
+    /// The codes that the last pass was made with; [`Codes::untangle`] makes the row and col
+    /// factors of them (stage II).
     pub codes: Codes,
 }
 
@@ -83,63 +93,70 @@ impl Learner {
 
     /// One step of Alg. 1: codes the tensor (I) and moves the dictionary (III). The factors (II)
     /// do not feed the update and are made on demand: `step.codes.untangle()`.
+    ///
+    /// A tensor without fibers is a step like any other; it moves nothing.
     pub fn learn(&mut self, tensor: &Tensor<'_>) -> Result<Step, Error> {
         self.check_features(tensor)?;
+        let number = self.steps + 1;
+        let diverged = |_| Error::Diverged { step: number };
         let (mut encode_time, mut update_time) = (Duration::ZERO, Duration::ZERO);
         let mut dictionary = self.dictionary.clone();
-        let mut pass = 0;
-        let mut last_move = f64::INFINITY;
+        let mut weights = None;
+        let mut passes = 0;
         loop {
-            pass += 1;
+            passes += 1;
             let begun = Instant::now();
             let encoded = encode(&dictionary, tensor, &self.params);
             encode_time += begun.elapsed();
 
             let begun = Instant::now();
             let active = Active::new(tensor, &dictionary, &encoded, self.params.samples);
-            let activity = active.activity();
-            let (next, adaptive) = match self.params.rule {
-                Rule::Paper { eta_a } => (paper_step(&active, eta_a)?, None),
+            let (activity, fibers_used) = (active.activity(), active.fibers_used());
+            let mut adaptive = None;
+            let mut settled = false;
+            let next = match self.params.rule {
+                Rule::Paper { eta_a } => paper_step(&active, eta_a).map_err(diverged)?,
                 Rule::Adaptive => {
-                    let (next, state) = self.adaptive.step(&self.dictionary, &active)?;
-                    (next, Some(state))
+                    // A further pass starts again from A(t) with better codes, so that nothing
+                    // is learned twice from the same fibers.
+                    let weights = weights.get_or_insert_with(|| fiber_weights(&active));
+                    let pass = self.adaptive.step(&self.dictionary, &active, weights).map_err(diverged)?;
+                    settled = pass.settled;
+                    adaptive = Some(pass.state);
+                    pass.dictionary
                 }
             };
-            let moved = distance(&next, &dictionary);
-            let fibers_used = active.fibers_used();
+            drop(active);
             dictionary = next;
             update_time += begun.elapsed();
 
-            let done = match self.params.passes {
-                Passes::Fixed(passes) => pass >= passes,
-                Passes::Auto => {
-                    let rate = moved / last_move;
-                    let left = adaptive.as_ref().map_or(0.0, |s| s.total_variance());
-                    (pass > 1 && (rate > 0.5 || rate * rate * moved * moved < 0.01 * left))
-                        || moved < 1e-15
-                        || pass >= MOST_PASSES
-                }
+            let last = match self.params.passes {
+                Passes::Fixed(asked) => passes == asked,
+                Passes::Auto => settled || passes == MOST_PASSES,
             };
-            last_move = moved;
-            if done {
-                if let Some(state) = adaptive {
-                    self.adaptive = state;
-                }
-                let change = distance(&dictionary, &self.dictionary) / (dictionary.patterns() as f64).sqrt();
-                self.dictionary = dictionary;
-                self.steps += 1;
-                return Ok(report(
-                    self.steps,
-                    tensor,
-                    encoded,
-                    fibers_used,
-                    activity,
-                    change,
-                    pass,
-                    encode_time,
-                    update_time,
-                ));
+            if !last {
+                continue;
             }
+            let fibers = encoded.energies.iter().filter(|energy| **energy > 0.0).count();
+            let (energy, rest): (f64, f64) = (encoded.energies.iter().sum(), encoded.residuals.iter().sum());
+            let change = relative_change(&self.dictionary, &dictionary);
+            self.dictionary = dictionary;
+            self.adaptive = adaptive.unwrap_or_else(|| self.adaptive.clone());
+            self.steps = number;
+            return Ok(Step {
+                step: number,
+                fibers,
+                fibers_used,
+                mean_code_size: encoded.codes.nnz() as f64 / fibers.max(1) as f64,
+                fit: if energy > 0.0 { (rest / energy).sqrt() } else { 0.0 },
+                change,
+                activity,
+                roads: encoded.roads,
+                passes,
+                encode_time,
+                update_time,
+                codes: Codes::new(encoded.codes, tensor),
+            });
         }
     }
 
@@ -149,38 +166,8 @@ impl Learner {
     }
 }
 
-fn report(
-    step: u64,
-    tensor: &Tensor<'_>,
-    encoded: Encoded,
-    fibers_used: usize,
-    activity: Vec<usize>,
-    change: f64,
-    passes: usize,
-    encode_time: Duration,
-    update_time: Duration,
-) -> Step {
-    let fibers = encoded.energies.iter().filter(|e| **e > 0.0).count();
-    let energy: f64 = encoded.energies.iter().sum();
-    let rest: f64 = encoded.residuals.iter().sum();
-    Step {
-        step,
-        fibers,
-        fibers_used,
-        mean_code_size: if fibers > 0 { encoded.codes.nnz() as f64 / fibers as f64 } else { 0.0 },
-        fit: if energy > 0.0 { (rest / energy).sqrt() } else { 0.0 },
-        change,
-        activity,
-        roads: encoded.roads,
-        passes,
-        encode_time,
-        update_time,
-        codes: Codes::new(encoded.codes, tensor),
-    }
-}
-
-/// |A - A0|_F.
-fn distance(a: &Dictionary, b: &Dictionary) -> f64 {
+/// |A - B|_F / |A|_F; |A|_F^2 is the number of patterns.
+fn relative_change(a: &Dictionary, b: &Dictionary) -> f64 {
     let difference: Vec<f64> = a.values().iter().zip(b.values()).map(|(a, b)| a - b).collect();
-    dot(&difference, &difference).sqrt()
+    (dot(&difference, &difference) / a.patterns() as f64).sqrt()
 }

@@ -5,6 +5,9 @@ use std::fmt;
 
 use crate::error::Error;
 
+/// Largest magnitude of a value: squares and sums of squares stay finite.
+const LARGEST: f64 = 1e100;
+
 /// Lengths of the three axes, n x J x K.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
@@ -76,7 +79,7 @@ impl<'a> Tensor<'a> {
                 return Err(Error::OutOfBounds { entry, feature, row, col, shape });
             }
             let place = Place { row: row as u32, col: col as u32 };
-            if !value.is_finite() {
+            if !(value.abs() <= LARGEST) {
                 return Err(Error::NotFinite { feature, place, value });
             }
             places.push(place);
@@ -169,7 +172,7 @@ impl<'a> Tensor<'a> {
 }
 
 fn check_finite(fiber: &[f64], place: Place) -> Result<(), Error> {
-    match fiber.iter().position(|value| !value.is_finite()) {
+    match fiber.iter().position(|value| !(value.abs() <= LARGEST)) {
         Some(feature) => Err(Error::NotFinite { feature, place, value: fiber[feature] }),
         None => Ok(()),
     }

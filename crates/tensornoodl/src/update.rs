@@ -1,20 +1,22 @@
 //! Stage III: the dictionary moves [eq:emp_grad_est, eq:apx_grad].
 //!
-//! Everything stage III needs of the fibers are sums over them, so that the sums of parts add up
-//! to the sums of the whole. With r = y - A x:
+//! With r_f = y_f - A x_f, both rules rest on sums over the fibers, so that the sums of parts of a
+//! tensor add up to those of the whole:
 //!
 //! ```text
-//! paper      G_i = sum_f r_f sgn(x_if)                     A_i += eta_A / p G_i
-//! adaptive   G_i = sum_f w_f r_f x_if,  E = sum_f w_f x_f x_f'      see `Adaptive`
+//! paper      G_i = sum_f r_f sgn(x_if)
+//!            A_i <- A_i + eta_A / p G_i
+//! adaptive   G_i = sum_f w_f r_f x_if,    E = sum_f w_f x_f x_f'
+//!            A   <- A + G (E + diag(v / P))^-1,    P <- v diag((E + diag(v / P))^-1)
 //! ```
 //!
-//! In both, columns are scaled to unit length afterwards, and a pattern with no active fiber does
-//! not move.
+//! In both, the columns that moved are scaled to unit length afterwards, and a pattern that no
+//! fiber shows does not move.
 
 use rayon::prelude::*;
 
 use crate::codes::{Encoded, residual_of};
-use crate::dense::{Cholesky, add_product, add_scaled, dot};
+use crate::dense::{Cholesky, add_product, add_scaled, dot, transposed_product};
 use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::params::Samples;
@@ -28,9 +30,9 @@ pub(crate) struct Active<'a> {
     encoded: &'a Encoded,
     /// Column i: the fibers that show pattern i, and their codes.
     by_pattern: Sparse,
-    /// Fibers that take part: not zero, and in the sample set.
+    /// Whether a fiber takes part: it is not zero, and in the sample set.
     used: Vec<bool>,
-    /// Patterns shown by some fiber.
+    /// The patterns that some fiber shows; k of them.
     patterns: Vec<usize>,
 }
 
@@ -43,19 +45,18 @@ impl<'a> Active<'a> {
     ) -> Active<'a> {
         let in_set = |fiber: usize| match samples {
             Samples::All => true,
-            Samples::Independent => {
-                let place = tensor.places()[fiber];
-                place.row == place.col
-            }
+            Samples::Independent => tensor.places()[fiber].row == tensor.places()[fiber].col,
         };
         let used: Vec<bool> =
             (0..tensor.fibers()).map(|fiber| encoded.energies[fiber] > 0.0 && in_set(fiber)).collect();
+        // A fiber with as many patterns as features is fitted whatever they are, and tells nothing.
+        let tells = |fiber: usize, code: &[(u32, f64)]| used[fiber] && code.len() < dictionary.features();
         let mut codes = Sparse::new(dictionary.patterns());
         for (fiber, code) in encoded.codes.columns().enumerate() {
-            codes.push(if used[fiber] { code } else { &[] });
+            codes.push(if tells(fiber, code) { code } else { &[] });
         }
         let by_pattern = codes.transpose();
-        let patterns = (0..dictionary.patterns()).filter(|&i| !by_pattern.column(i).is_empty()).collect();
+        let patterns = (0..by_pattern.cols()).filter(|&i| !by_pattern.column(i).is_empty()).collect();
         Active { tensor, dictionary, encoded, by_pattern, used, patterns }
     }
 
@@ -69,7 +70,7 @@ impl<'a> Active<'a> {
         self.by_pattern.columns().map(|fibers| fibers.len()).collect()
     }
 
-    /// G (n x active): sum over the fibers f that show pattern i of weight(f, x_if) r_f.
+    /// G (n x k): over the fibers f that show pattern i, the sum of weight(f, x_if) r_f.
     fn gradient(&self, weight: impl Fn(usize, f64) -> f64 + Sync) -> Vec<f64> {
         let n = self.dictionary.features();
         let mut gradient = vec![0.0; n * self.patterns.len()];
@@ -87,10 +88,10 @@ impl<'a> Active<'a> {
         gradient
     }
 
-    /// E (active x active): sum of w_f x_f x_f'.
-    fn second_moment(&self, weights: &[f64]) -> Vec<f64> {
+    /// E (k x k): the sum of w_f x_f x_f'.
+    fn moment(&self, weights: &[f64]) -> Vec<f64> {
         let k = self.patterns.len();
-        let mut position = vec![usize::MAX; self.dictionary.patterns()];
+        let mut position = vec![0; self.dictionary.patterns()];
         self.patterns.iter().enumerate().for_each(|(at, &i)| position[i] = at);
         let mut moment = vec![0.0; k * k];
         moment.par_chunks_exact_mut(k).zip(&self.patterns).for_each(|(column, &i)| {
@@ -106,147 +107,291 @@ impl<'a> Active<'a> {
 
 /// The paper's step: A <- A - eta_A g,  g = 1/p (A X - Y) sgn(X)' [eq:emp_grad_est, eq:apx_grad].
 pub(crate) fn paper_step(active: &Active<'_>, eta_a: f64) -> Result<Dictionary, Error> {
-    let n = active.dictionary.features();
-    let p = active.fibers_used();
-    let gradient = active.gradient(|_, x| x.signum());
-    let mut values = active.dictionary.values().to_vec();
-    for (g, &i) in gradient.chunks_exact(n).zip(&active.patterns) {
-        add_scaled(&mut values[i * n..(i + 1) * n], eta_a / p as f64, g);
-    }
-    Dictionary::from_columns(n, values)
+    let scale = eta_a / active.fibers_used() as f64;
+    let mut gradient = active.gradient(|_, x| x.signum());
+    gradient.iter_mut().for_each(|g| *g *= scale);
+    active.dictionary.moved(&active.patterns, &gradient)
 }
 
-/// The adaptive step: recursive least squares that forgets a pattern's past only when its
-/// residuals say that it still moves.
+/// The weight of every fiber, the inverse of its residual variance. A residual has n - s degrees
+/// of freedom, many, so that each fiber tells its own noise; an outlier or a wrong code weighs next
+/// to nothing. Residuals below 1e-12 of the fiber are rounding.
+pub(crate) fn fiber_weights(active: &Active<'_>) -> Vec<f64> {
+    let n = active.dictionary.features();
+    let encoded = active.encoded;
+    let weight = |(fiber, code): (usize, &[(u32, f64)])| {
+        if !active.used[fiber] || code.is_empty() {
+            return 0.0;
+        }
+        let freedom = n.saturating_sub(code.len()) as f64;
+        freedom / encoded.residuals[fiber].max(1e-24 * encoded.energies[fiber])
+    };
+    encoded.codes.columns().enumerate().map(weight).collect()
+}
+
+/// What a tensor tells the adaptive step of the k patterns it shows: sums over its fibers.
+struct Sums {
+    /// G (n x k): sum of w_f r_f x_if.
+    gradient: Vec<f64>,
+    /// E (k x k): sum of w_f x_f x_f'.
+    moment: Vec<f64>,
+    /// d (k): the diagonal of E.
+    evidence: Vec<f64>,
+    /// Sum of w_f x_if^2 (s_f - 1), the evidence that comes with s_f - 1 other patterns.
+    shared: Vec<f64>,
+    /// Number of fibers that show each pattern.
+    counts: Vec<usize>,
+    /// Sum of w_f |r_f|^2.
+    rest: f64,
+    /// Degrees of freedom of the residuals once k patterns are fitted to them.
+    freedom: f64,
+}
+
+impl Sums {
+    fn new(active: &Active<'_>, weights: &[f64]) -> Sums {
+        let (n, k) = (active.dictionary.features() as f64, active.patterns.len());
+        let size = |fiber: usize| active.encoded.codes.column(fiber).len() as f64;
+        let shared = |&i: &usize| {
+            let evidence =
+                |&(fiber, x): &(u32, f64)| weights[fiber as usize] * x * x * (size(fiber as usize) - 1.0);
+            active.by_pattern.column(i).iter().map(evidence).sum()
+        };
+        let moment = active.moment(weights);
+        let weighed = || (0..weights.len()).filter(|&fiber| weights[fiber] > 0.0);
+        Sums {
+            gradient: active.gradient(|fiber, x| weights[fiber] * x),
+            evidence: (0..k).map(|i| moment[i * k + i]).collect(),
+            shared: active.patterns.iter().map(shared).collect(),
+            counts: active.patterns.iter().map(|&i| active.by_pattern.column(i).len()).collect(),
+            rest: weighed().map(|fiber| weights[fiber] * active.encoded.residuals[fiber]).sum(),
+            // A fiber has n, its codes take one each, a unit pattern n - 1.
+            freedom: weighed().map(|fiber| n - size(fiber)).sum::<f64>() - (n - 1.0) * k as f64,
+            moment,
+        }
+    }
+
+    /// Entry (i, l) of E.
+    fn e(&self, i: usize, l: usize) -> f64 {
+        self.moment[i * self.evidence.len() + l]
+    }
+
+    /// E + diag(ridge), factored.
+    fn regular(&self, ridge: impl Fn(usize) -> f64) -> Option<Cholesky> {
+        let k = self.evidence.len();
+        let mut matrix = self.moment.clone();
+        (0..k).for_each(|i| matrix[i * k + i] += ridge(i));
+        Cholesky::new(matrix, k)
+    }
+}
+
+/// The adaptive step: recursive least squares (a Kalman filter with one error variance per
+/// pattern) that forgets a pattern's past when its residuals say that it still moves.
+///
+/// Departs: the paper divides by p and takes one eta_A for all patterns. Here
+///
+/// - E^-1 takes out what the patterns of a fiber do to each other's residuals;
+/// - P averages over tensors as noise demands, 1/t, and not at all without noise;
+/// - a significant residual resets P, so that a pattern which is still far, turns or jumps takes
+///   a full step.
+///
+/// All of it follows from the data; there is nothing to tune. The numbers below are rounding
+/// levels and tail probabilities.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Adaptive {
     /// P: expected squared error of each pattern; none before its first sight.
     variance: Vec<Option<f64>>,
-    /// Sum of squares, and its degrees of freedom, that no dictionary explains.
-    noise: (f64, f64),
-    /// Sums over all first sights: |G|^2, v d, d^2.
-    prior: (f64, f64, f64),
+    noise: Noise,
+    prior: Prior,
     tensors: u64,
+}
+
+/// What no dictionary explains: a sum of squares, in units of the weights, and its degrees of freedom.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Noise {
+    squares: f64,
+    freedom: f64,
+}
+
+/// Sums over all first sights of a pattern, from which the next ones get their P.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Prior {
+    /// |G_i|^2.
+    squares: f64,
+    /// v d_i, what noise alone would give.
+    noise: f64,
+    /// d_i^2.
+    evidence: f64,
+}
+
+/// The result of one pass over a tensor.
+pub(crate) struct Pass {
+    pub(crate) dictionary: Dictionary,
+    pub(crate) state: Adaptive,
+    /// Whether what a further pass could still bring is small against the error that remains.
+    pub(crate) settled: bool,
 }
 
 impl Adaptive {
     pub(crate) fn new(patterns: usize) -> Adaptive {
-        Adaptive { variance: vec![None; patterns], noise: (0.0, 0.0), prior: (0.0, 0.0, 0.0), tensors: 0 }
+        let (noise, prior) = (Noise::default(), Prior::default());
+        Adaptive { variance: vec![None; patterns], noise, prior, tensors: 0 }
     }
 
-    /// Sum of P.
-    pub(crate) fn total_variance(&self) -> f64 {
-        self.variance.iter().flatten().sum()
-    }
-
+    /// One pass: moves A(t), `origin`, by what the fibers say, which were coded with
+    /// `active.dictionary`. In the first pass the two are the same; a further one replaces it.
     pub(crate) fn step(
         &self,
         origin: &Dictionary,
         active: &Active<'_>,
-    ) -> Result<(Dictionary, Adaptive), Error> {
+        weights: &[f64],
+    ) -> Result<Pass, Error> {
+        let (n, m, k) = (origin.features(), origin.patterns(), active.patterns.len());
         let mut state = self.clone();
         state.tensors += 1;
-        let (n, m, k) = (origin.features(), origin.patterns(), active.patterns.len());
         if k == 0 {
-            return Ok((origin.clone(), state));
+            return Ok(Pass { dictionary: origin.clone(), state, settled: true });
         }
-        let encoded = active.encoded;
-        let sizes: Vec<usize> = encoded.codes.columns().map(|code| code.len()).collect();
-        let weights: Vec<f64> = (0..sizes.len())
-            .map(|f| {
-                let dof = n.saturating_sub(sizes[f]) as f64;
-                if active.used[f] && sizes[f] > 0 {
-                    dof / encoded.residuals[f].max(1e-24 * encoded.energies[f])
-                } else {
-                    0.0
-                }
+        let not_finite = Error::Pattern { pattern: active.patterns[0], norm: f64::NAN };
+        let sums = Sums::new(active, weights);
+        // One false alarm is to be expected over all patterns and all time: sum of 1/(m t^2).
+        let tail = (m as f64 * (state.tensors as f64).powi(2)).ln().max(1.0);
+
+        // v: the noise, from what is left after the best fit H = G E^-1 to this tensor alone.
+        let mut fit = sums.gradient.clone();
+        let factor = sums.regular(|i| 1e-10 * sums.evidence[i]).ok_or(not_finite.clone())?;
+        factor.solve_from_right(&mut fit);
+        let squares = (sums.rest - dot(&fit, &sums.gradient)).max(1e-14 * sums.rest);
+        state.noise.add(Noise { squares, freedom: sums.freedom }, tail);
+        let v = state.noise.level(n);
+
+        // G' = G + (A - A(t)) E: the gradient, had the residuals been taken at A(t).
+        let mut gradient = sums.gradient.clone();
+        add_product(&mut gradient, &difference(active.dictionary, origin, &active.patterns), &sums.moment, n);
+
+        // P before this tensor, then the gain and P after it.
+        let before = state.expect(&active.patterns, &sums, &gradient, v, significance(fit, n, tail));
+        // Rounding, so that codes which only ever occur together cannot blow up the inverse: v
+        // counts at least 1e-12 of what the pattern and its companions carry.
+        let v: Vec<f64> = (0..k)
+            .map(|i| {
+                let companions = (0..k).filter(|&l| sums.e(i, l) != 0.0);
+                companions.map(|l| 1e-12 * sums.evidence[l] * before[l]).fold(v, f64::max)
             })
             .collect();
-        let mut g = active.gradient(|fiber, x| weights[fiber] * x);
-        let e = active.second_moment(&weights);
-        let d: Vec<f64> = (0..k).map(|i| e[i * k + i]).collect();
-        let w: f64 = (0..sizes.len()).map(|f| weights[f] * encoded.residuals[f]).sum();
-        let used = (0..sizes.len()).filter(|&f| weights[f] > 0.0).count() as f64;
-        let nnz: f64 = (0..sizes.len()).filter(|&f| weights[f] > 0.0).map(|f| sizes[f] as f64).sum();
-
-        // H = G E^-1
-        let mut h = g.clone();
-        let mut ridged = e.clone();
-        for i in 0..k {
-            ridged[i * k + i] += 1e-10 * d[i];
-        }
-        let Some(chol) = Cholesky::new(ridged, k) else { return Ok((origin.clone(), self.clone())) };
-        chol.solve_from_right(&mut h);
-        let rss = (w - dot(&h, &g)).max(1e-14 * w);
-        let dof = n as f64 * used - nnz - (n as f64 - 1.0) * k as f64;
-        let x = (m as f64 * (state.tensors as f64).powi(2)).ln().max(1.0);
-        if dof > 0.0 {
-            let (old_rss, old_dof) = state.noise;
-            let ratio = (rss / dof) / (old_rss / old_dof);
-            let q = x / dof;
-            if old_dof > 0.0 && ratio > 1.0 - 2.0 * q.sqrt() && ratio < 1.0 + 2.0 * q.sqrt() + 2.0 * q {
-                state.noise = (old_rss + rss, old_dof + dof);
-            } else {
-                state.noise = (rss, dof);
-            }
-        }
-        let v = if state.noise.1 > 0.0 { n as f64 * state.noise.0 / state.noise.1 } else { 1e-14 * n as f64 };
-        // effective dimension
-        let ne = {
-            let norms: Vec<f64> = h.chunks_exact(n).map(|c| dot(c, c).sqrt()).collect();
-            let mut s = 0.0;
-            let mut c = 0.0;
-            for i in 0..k {
-                for j in 0..i {
-                    if norms[i] > 1e-12 && norms[j] > 1e-12 {
-                        let cos = dot(&h[i * n..(i + 1) * n], &h[j * n..(j + 1) * n]) / (norms[i] * norms[j]);
-                        s += cos * cos;
-                        c += 1.0;
-                    }
-                }
-            }
-            if s > 0.0 { (c / s).clamp(1.0, n as f64) } else { n as f64 }
-        };
-        let lev = 1.0 + 2.0 * (x / ne).sqrt() + 2.0 * x / ne;
-        let g2: Vec<f64> = g.chunks_exact(n).map(|c| dot(c, c)).collect();
-        let fresh: Vec<usize> = (0..k).filter(|&i| state.variance[active.patterns[i]].is_none()).collect();
-        for &i in &fresh {
-            state.prior.0 += g2[i];
-            state.prior.1 += v * d[i];
-            state.prior.2 += d[i] * d[i];
-        }
-        let prior =
-            (state.prior.0 - state.prior.1).max((2.0 / n as f64).sqrt() * state.prior.1) / state.prior.2;
-        let mut p: Vec<f64> = active.patterns.iter().map(|&i| state.variance[i].unwrap_or(prior)).collect();
-        for _ in 0..3 {
-            let pred: Vec<f64> =
-                (0..k).map(|i| v * d[i] + (0..k).map(|l| e[i * k + l].powi(2) * p[l]).sum::<f64>()).collect();
-            for i in 0..k {
-                if g2[i] > lev * pred[i] && active.by_pattern.column(active.patterns[i]).len() >= 2 {
-                    p[i] = (g2[i] - (pred[i] - d[i] * d[i] * p[i])) / (d[i] * d[i]);
-                }
-            }
-        }
-        let mut regular = e.clone();
-        for i in 0..k {
-            p[i] = p[i].max(1e-32);
-            regular[i * k + i] += v / p[i];
-        }
-        let Some(chol) = Cholesky::new(regular, k) else { return Ok((origin.clone(), self.clone())) };
-        let inverse = chol.inverse();
-        // G' = G + (A - A0) E
-        let mut moved = Vec::with_capacity(n * k);
-        for &i in &active.patterns {
-            moved.extend(active.dictionary.pattern(i).iter().zip(origin.pattern(i)).map(|(a, a0)| a - a0));
-        }
-        add_product(&mut g, &moved, &e, n);
+        let inverse = sums.regular(|i| v[i] / before[i]).ok_or(not_finite)?.inverse();
         let mut change = vec![0.0; n * k];
-        add_product(&mut change, &g, &inverse, n);
-        let mut values = origin.values().to_vec();
+        add_product(&mut change, &gradient, &inverse, n);
+        let dictionary = origin.moved(&active.patterns, &change)?;
+
+        // Codes are least-squares fits, so that a fiber's residual lacks what lies along its other
+        // patterns, about 1/n of the energy of each move. A further pass brings most of it.
+        let moves = difference(&dictionary, active.dictionary, &active.patterns);
+        let moved: Vec<f64> = moves.chunks_exact(n).map(|column| dot(column, column)).collect();
+        let mut settled = true;
         for (at, &i) in active.patterns.iter().enumerate() {
-            add_scaled(&mut values[i * n..(i + 1) * n], 1.0, &change[at * n..(at + 1) * n]);
-            state.variance[i] = Some(v * inverse[at * k + at]);
+            let others = (0..k).filter(|&l| l != at);
+            let from_others: f64 = others.map(|l| sums.e(at, l).powi(2) * moved[l]).sum();
+            let d = sums.evidence[at];
+            let left = (sums.shared[at] / d * moved[at] + from_others / (d * d)) / n as f64;
+            let known = v[at] * inverse[at * k + at];
+            settled &= left <= 0.01 * known || left <= ROUNDING;
+            state.variance[i] = Some(known + left);
         }
-        Ok((Dictionary::from_columns(n, values)?, state))
+        Ok(Pass { dictionary, state, settled })
     }
+
+    /// P of the shown patterns before this tensor: a common prior for those never seen, the past
+    /// for the others, unless their residuals contradict it.
+    fn expect(
+        &mut self,
+        patterns: &[usize],
+        sums: &Sums,
+        gradient: &[f64],
+        v: f64,
+        significant: f64,
+    ) -> Vec<f64> {
+        let k = patterns.len();
+        let d = &sums.evidence;
+        let squares: Vec<f64> = gradient.chunks_exact(gradient.len() / k).map(|g| dot(g, g)).collect();
+        for at in (0..k).filter(|&at| self.variance[patterns[at]].is_none()) {
+            self.prior.squares += squares[at];
+            self.prior.noise += v * d[at];
+            self.prior.evidence += d[at] * d[at];
+        }
+        let features = (gradient.len() / k) as f64;
+        let prior = self.prior.variance(features);
+        let mut variance: Vec<f64> =
+            patterns.iter().map(|&i| self.variance[i].unwrap_or(prior).max(ROUNDING)).collect();
+        // A reset raises what is expected of the pattern's companions; three rounds settle it.
+        for _ in 0..3 {
+            let expected: Vec<f64> = (0..k)
+                .map(|i| v * d[i] + (0..k).map(|l| sums.e(i, l).powi(2) * variance[l]).sum::<f64>())
+                .collect();
+            for i in 0..k {
+                // One fiber alone may be an outlier, and must not turn a known pattern.
+                if squares[i] > significant * expected[i] && sums.counts[i] >= 2 {
+                    variance[i] += (squares[i] - expected[i]) / (d[i] * d[i]);
+                }
+            }
+        }
+        variance
+    }
+}
+
+impl Noise {
+    /// Adds the noise of one tensor, or starts again from it if it differs by more than chance.
+    fn add(&mut self, new: Noise, tail: f64) {
+        if new.freedom <= 0.0 {
+            return;
+        }
+        let ratio = (new.squares / new.freedom) / (self.squares / self.freedom);
+        let spread = 2.0 * (tail / new.freedom).sqrt();
+        if ratio > 1.0 - spread && ratio < 1.0 + spread + spread * spread / 2.0 {
+            self.squares += new.squares;
+            self.freedom += new.freedom;
+        } else {
+            *self = new;
+        }
+    }
+
+    /// v: the noise of a whole fiber.
+    fn level(&self, n: usize) -> f64 {
+        let per_value = if self.freedom > 0.0 { self.squares / self.freedom } else { 1e-14 };
+        n as f64 * per_value
+    }
+}
+
+impl Prior {
+    /// The mean squared error of patterns at their first sight, at least what could be seen above the noise.
+    fn variance(&self, features: f64) -> f64 {
+        (self.squares - self.noise).max((2.0 / features).sqrt() * self.noise) / self.evidence
+    }
+}
+
+/// The squared error of a unit pattern that rounding leaves.
+const ROUNDING: f64 = 1e-32;
+
+/// Columns A_i - B_i of some patterns.
+fn difference(a: &Dictionary, b: &Dictionary, patterns: &[usize]) -> Vec<f64> {
+    patterns.iter().flat_map(|&i| a.pattern(i).iter().zip(b.pattern(i)).map(|(a, b)| a - b)).collect()
+}
+
+/// The ratio of |G_i|^2 to its expectation that chance exceeds with probability exp(-tail) only
+/// (Laurent and Massart's bound for chi-square). Noise that is not white has fewer degrees of
+/// freedom than n; how many, the directions of the fitted columns tell.
+fn significance(mut fit: Vec<f64>, n: usize, tail: f64) -> f64 {
+    let mut columns = 0.0;
+    for column in fit.chunks_exact_mut(n) {
+        let norm = dot(column, column).sqrt();
+        let rounding = norm <= 1e-12;
+        columns += if rounding { 0.0 } else { 1.0 };
+        column.iter_mut().for_each(|x| *x = if rounding { 0.0 } else { *x / norm });
+    }
+    let k = fit.len() / n;
+    let mut cosines = vec![0.0; k * k];
+    transposed_product(&mut cosines, &fit, &fit, n);
+    let off_diagonal = dot(&cosines, &cosines) - columns;
+    let pairs = columns * (columns - 1.0);
+    let freedom = if off_diagonal > 0.0 { (pairs / off_diagonal).clamp(1.0, n as f64) } else { n as f64 };
+    1.0 + 2.0 * (tail / freedom).sqrt() + 2.0 * tail / freedom
 }

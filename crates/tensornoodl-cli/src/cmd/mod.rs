@@ -1,0 +1,5 @@
+//! One file per command: its help, its arguments, its `run`.
+
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod recover;

@@ -1,0 +1,384 @@
+//! `noodl recover`: plant a factorization, learn it back, say how near it came.
+
+use std::io::{self, Write};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use anstyle::{AnsiColor, Style};
+use anyhow::anyhow;
+use clap::ValueEnum;
+use serde::Serialize;
+use tensornoodl::recovery::{self, Outcome, Recovery};
+use tensornoodl::synthetic::{Plan, Planted, Values};
+use tensornoodl::{Error, Params, Passes, Rule, Samples, Solver};
+
+use crate::NotConverged;
+use crate::plot::{self, Curve};
+use crate::progress::{Goal, Progress};
+
+const EXAMPLES: &str = "\
+Examples:
+  noodl recover                                       the demo's stream, to 1e-10
+  noodl recover --step paper --eta-a 40               with the paper's step
+  noodl recover --noise 0.1 --max-steps 60            noise, compared with one who knows the codes
+  noodl recover --row-values subgaussian:0.5 --json   codes that are not +-1, a line for each tensor
+
+The last line of --json, and the summary, are of the last tensor factorized with the final dictionary.";
+
+/// Plant a factorization, learn it back from a stream of tensors, and measure the errors.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Length of a pattern, n.
+    #[arg(long, default_value_t = 300, help_heading = "What is planted")]
+    n: usize,
+    /// Number of patterns, m.
+    #[arg(long, default_value_t = 150, help_heading = "What is planted")]
+    patterns: usize,
+    /// Rows of each tensor, J.
+    #[arg(long, default_value_t = 100, help_heading = "What is planted")]
+    rows: usize,
+    /// Cols of each tensor, K.
+    #[arg(long, default_value_t = 100, help_heading = "What is planted")]
+    cols: usize,
+    /// Probability that an entry of the row factor B is not zero.
+    #[arg(long, default_value_t = 0.05, help_heading = "What is planted")]
+    alpha: f64,
+    /// Probability that an entry of the col factor C is not zero.
+    #[arg(long, default_value_t = 0.05, help_heading = "What is planted")]
+    beta: f64,
+    /// Values of B: rademacher (+-1), or subgaussian:C with magnitudes of at least C.
+    #[arg(long, default_value = "rademacher", value_name = "LAW", help_heading = "What is planted")]
+    row_values: Law,
+    /// Values of C: rademacher (+-1), or subgaussian:C with magnitudes of at least C.
+    #[arg(long, default_value = "rademacher", value_name = "LAW", help_heading = "What is planted")]
+    col_values: Law,
+    /// Expected length of the Gaussian noise added to each fiber.
+    #[arg(long, default_value_t = 0.0, help_heading = "What is planted")]
+    noise: f64,
+    /// Seed of all random draws.
+    #[arg(long, default_value_t = 42, help_heading = "What is planted")]
+    seed: u64,
+    /// Distance of each column of A(0) from the true one [default: 2/ln n].
+    #[arg(long, value_name = "DISTANCE", help_heading = "What is planted")]
+    start_distance: Option<f64>,
+
+    /// How the dictionary moves.
+    #[arg(long, value_enum, default_value_t = StepRule::Adaptive, help_heading = "Method")]
+    step: StepRule,
+    /// Step size of the paper's step [default: 40, the paper's for 150 and 300 patterns].
+    #[arg(long, help_heading = "Method")]
+    eta_a: Option<f64>,
+    /// How the codes are found.
+    #[arg(long, value_enum, default_value_t = CodeSolver::Direct, help_heading = "Method")]
+    solver: CodeSolver,
+    /// Passes over each tensor: a number, or auto for as many as help.
+    #[arg(long, default_value = "1", value_name = "N|auto", help_heading = "Method")]
+    passes: PassCount,
+    /// Fibers to learn from: all, or the independent ones at row = col as in the theory.
+    #[arg(long, value_enum, default_value_t = SampleSet::All, help_heading = "Method")]
+    samples: SampleSet,
+    /// Smallest magnitude of a true code [default: what the laws of the values imply].
+    #[arg(long, help_heading = "Method")]
+    code_floor: Option<f64>,
+    /// Step size of iterative hard thresholding.
+    #[arg(long, default_value_t = Params::default().eta_x, help_heading = "Method")]
+    eta_x: f64,
+    /// Threshold of iterative hard thresholding.
+    #[arg(long, default_value_t = Params::default().tau, help_heading = "Method")]
+    tau: f64,
+    /// Most steps of iterative hard thresholding.
+    #[arg(long, default_value_t = Params::default().iht_steps, help_heading = "Method")]
+    iht_steps: usize,
+
+    /// Stop once the relative error of A is at most this.
+    #[arg(long, default_value_t = 1e-10, help_heading = "Run")]
+    tolerance: f64,
+    /// Stop after this many tensors.
+    #[arg(long, default_value_t = 1000, help_heading = "Run")]
+    max_steps: u64,
+    /// Threads [default: all cores]. Results do not depend on it.
+    #[arg(long, help_heading = "Run")]
+    threads: Option<usize>,
+    /// Write a JSON object for each tensor and one for the outcome.
+    #[arg(long, help_heading = "Run")]
+    json: bool,
+    /// Exit with 4 if the tolerance is not reached.
+    #[arg(long, help_heading = "Run")]
+    strict: bool,
+    /// Show no progress.
+    #[arg(long, short, help_heading = "Run")]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum StepRule {
+    Adaptive,
+    Paper,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum CodeSolver {
+    Direct,
+    Iht,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum SampleSet {
+    All,
+    Independent,
+}
+
+#[derive(Clone, Copy)]
+struct PassCount(Passes);
+
+impl FromStr for PassCount {
+    type Err = String;
+    fn from_str(text: &str) -> Result<PassCount, String> {
+        match (text, text.parse()) {
+            ("auto", _) => Ok(PassCount(Passes::Auto)),
+            (_, Ok(passes)) => Ok(PassCount(Passes::Fixed(passes))),
+            _ => Err("it must be a number or auto".into()),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Law(Values);
+
+impl FromStr for Law {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Law, String> {
+        let floor = text.strip_prefix("subgaussian:").and_then(|floor| floor.parse().ok());
+        match (text, floor) {
+            ("rademacher", _) => Ok(Law(Values::Rademacher)),
+            (_, Some(floor)) => Ok(Law(Values::SubGaussian { floor })),
+            _ => Err("it must be rademacher or subgaussian:C, such as subgaussian:0.5".into()),
+        }
+    }
+}
+
+impl Args {
+    fn plan(&self) -> Plan {
+        Plan {
+            features: self.n,
+            patterns: self.patterns,
+            rows: self.rows,
+            cols: self.cols,
+            alpha: self.alpha,
+            beta: self.beta,
+            row_values: self.row_values.0,
+            col_values: self.col_values.0,
+            noise: self.noise,
+            seed: self.seed,
+        }
+    }
+
+    fn params(&self) -> Result<Params, Error> {
+        let rule = match (self.step, self.eta_a) {
+            (StepRule::Paper, eta_a) => Rule::Paper { eta_a: eta_a.unwrap_or(40.0) },
+            (StepRule::Adaptive, None) => Rule::Adaptive,
+            (StepRule::Adaptive, Some(eta_a)) => {
+                return Err(parameter("eta_a", eta_a, "left out unless --step paper is given"));
+            }
+        };
+        Ok(Params {
+            rule,
+            solver: match self.solver {
+                CodeSolver::Direct => Solver::Direct,
+                CodeSolver::Iht => Solver::Iht,
+            },
+            samples: match self.samples {
+                SampleSet::All => Samples::All,
+                SampleSet::Independent => Samples::Independent,
+            },
+            passes: self.passes.0,
+            code_floor: self.code_floor.unwrap_or(self.row_values.0.floor() * self.col_values.0.floor()),
+            eta_x: self.eta_x,
+            tau: self.tau,
+            iht_steps: self.iht_steps,
+            ..Params::default()
+        })
+    }
+
+    /// What the core does not know of.
+    fn check(&self) -> Result<(), Error> {
+        if !(self.tolerance >= 0.0 && self.tolerance < 1.0) {
+            return Err(parameter("tolerance", self.tolerance, "at least 0 and below 1"));
+        }
+        if self.max_steps == 0 {
+            return Err(parameter("max_steps", 0, "at least 1"));
+        }
+        if self.threads == Some(0) {
+            return Err(parameter("threads", 0, "at least 1"));
+        }
+        Ok(())
+    }
+}
+
+fn parameter(name: &'static str, value: impl ToString, rule: &str) -> Error {
+    Error::Parameter { name, value: value.to_string(), rule: rule.into() }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    args.check()?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or(0)).build()?;
+    pool.install(|| recover(args))
+}
+
+fn recover(args: &Args) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let planted = Planted::new(args.plan())?;
+    let distance = args.start_distance.unwrap_or_else(|| planted.paper_distance());
+    let mut recovery = Recovery::new(planted, distance, args.params()?)?;
+
+    let goal = Goal { tolerance: args.tolerance, max_steps: args.max_steps };
+    let mut progress = Progress::new(goal, args.quiet || args.json);
+    let mut errors = vec![distance];
+    let mut stdout = io::stdout().lock();
+    while errors.len() as u64 <= args.max_steps && errors.last().is_none_or(|error| *error > args.tolerance) {
+        let now = recovery.advance()?;
+        errors.push(now.error_a);
+        if args.json {
+            serde_json::to_writer(&mut stdout, &StepRecord::new(&now))?;
+            writeln!(stdout)?;
+        }
+        progress.step(&now)?;
+    }
+    progress.finish();
+
+    let outcome = recovery.outcome()?;
+    let seconds = begun.elapsed();
+    let converged = outcome.error_a <= args.tolerance;
+    if args.json {
+        serde_json::to_writer(&mut stdout, &OutcomeRecord::new(&outcome, seconds, converged))?;
+        writeln!(stdout)?;
+    } else {
+        let mut stdout = anstream::AutoStream::auto(stdout);
+        let style = Style::new().fg_color(Some(AnsiColor::Cyan.into())).bold();
+        let curve = Curve { label: "error of A", glyph: '●', style, errors: &errors };
+        write!(stdout, "{}\n{}", plot::convergence(&[curve]), summary(&outcome, converged, seconds))?;
+    }
+    if args.strict && !converged {
+        return Err(anyhow!(NotConverged));
+    }
+    Ok(())
+}
+
+/// The outcome in words.
+pub(crate) fn summary(outcome: &Outcome, converged: bool, total: Duration) -> String {
+    let verdict = if converged { "recovered" } else { "stopped" };
+    let support = if outcome.support { "signs and supports exact" } else { "signs or supports differ" };
+    let coverage = match outcome.coverage_step {
+        Some(step) => format!("every pattern had appeared by tensor {step}"),
+        None => "not every pattern has appeared yet".into(),
+    };
+    let oracle = match outcome.oracle_error_a {
+        Some(oracle) => format!(
+            "  oracle        {oracle:.1e}   least squares with the true codes; ours is {:.3} times that\n",
+            outcome.error_a / oracle
+        ),
+        None => String::new(),
+    };
+    format!(
+        "{verdict} after {} tensors; {coverage}\n\
+        \x20 dictionary A  {:.1e}   relative error\n\
+         {oracle}\
+        \x20 codes X       {:.1e}   {support}, {:.2} patterns in a fiber\n\
+        \x20 row factor B  {:.1e}   up to scale\n\
+        \x20 col factor C  {:.1e}   up to scale\n\
+        \x20 time          {:.2} s, of which {:.2} s learning\n",
+        outcome.steps,
+        outcome.error_a,
+        outcome.error_x,
+        outcome.mean_code_size,
+        outcome.error_b,
+        outcome.error_c,
+        total.as_secs_f64(),
+        outcome.learn_time.as_secs_f64(),
+    )
+}
+
+#[derive(Serialize)]
+struct StepRecord {
+    r#type: &'static str,
+    step: u64,
+    error_a: f64,
+    error_x: f64,
+    support: bool,
+    fit: f64,
+    change: f64,
+    fibers: usize,
+    fibers_used: usize,
+    mean_code_size: f64,
+    patterns_active: usize,
+    direct: usize,
+    iht: usize,
+    unsettled: usize,
+    passes: usize,
+    encode_seconds: f64,
+    update_seconds: f64,
+}
+
+impl StepRecord {
+    fn new(progress: &recovery::Progress) -> StepRecord {
+        let step = &progress.step;
+        StepRecord {
+            r#type: "step",
+            step: step.step,
+            error_a: progress.error_a,
+            error_x: progress.error_x,
+            support: progress.support,
+            fit: step.fit,
+            change: step.change,
+            fibers: step.fibers,
+            fibers_used: step.fibers_used,
+            mean_code_size: step.mean_code_size,
+            patterns_active: step.activity.iter().filter(|count| **count > 0).count(),
+            direct: step.roads.direct,
+            iht: step.roads.iht,
+            unsettled: step.roads.unsettled,
+            passes: step.passes,
+            encode_seconds: step.encode_time.as_secs_f64(),
+            update_seconds: step.update_time.as_secs_f64(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct OutcomeRecord {
+    r#type: &'static str,
+    steps: u64,
+    error_a: f64,
+    error_x: f64,
+    support: bool,
+    error_b: f64,
+    error_c: f64,
+    coverage_step: Option<u64>,
+    mean_code_size: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oracle_error_a: Option<f64>,
+    seconds: f64,
+    learn_seconds: f64,
+    converged: bool,
+}
+
+impl OutcomeRecord {
+    fn new(outcome: &Outcome, seconds: Duration, converged: bool) -> OutcomeRecord {
+        OutcomeRecord {
+            r#type: "outcome",
+            steps: outcome.steps,
+            error_a: outcome.error_a,
+            error_x: outcome.error_x,
+            support: outcome.support,
+            error_b: outcome.error_b,
+            error_c: outcome.error_c,
+            coverage_step: outcome.coverage_step,
+            mean_code_size: outcome.mean_code_size,
+            oracle_error_a: outcome.oracle_error_a,
+            seconds: seconds.as_secs_f64(),
+            learn_seconds: outcome.learn_time.as_secs_f64(),
+            converged,
+        }
+    }
+}

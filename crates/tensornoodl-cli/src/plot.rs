@@ -1,0 +1,58 @@
+//! Convergence curves in the terminal: log10 of an error over the number of tensors.
+
+use std::fmt::Write;
+
+use anstyle::Style;
+
+/// One curve.
+pub(crate) struct Curve<'a> {
+    pub(crate) label: &'a str,
+    pub(crate) glyph: char,
+    pub(crate) style: Style,
+    /// The error after 0, 1, 2, ... tensors.
+    pub(crate) errors: &'a [f64],
+}
+
+/// Columns and rows of the plotting area.
+const WIDTH: usize = 64;
+const HEIGHT: usize = 17;
+
+/// Draws the curves into a box with decades on the left and tensors below.
+pub(crate) fn convergence(curves: &[Curve<'_>]) -> String {
+    // Below 1e-17 there is only rounding; exact zeros are drawn there.
+    let decade = |error: f64| error.max(1e-17).log10();
+    let decades = || curves.iter().flat_map(|curve| curve.errors).map(|&error| decade(error));
+    let top = decades().fold(f64::NEG_INFINITY, f64::max).ceil();
+    let bottom = decades().fold(f64::INFINITY, f64::min).floor().min(top - 1.0);
+    let last = curves.iter().map(|curve| curve.errors.len()).max().unwrap_or(1).max(2) - 1;
+
+    let mut cells = vec![[None; WIDTH]; HEIGHT];
+    for curve in curves {
+        for (tensor, &error) in curve.errors.iter().enumerate().filter(|(_, error)| error.is_finite()) {
+            let column = (tensor as f64 / last as f64 * (WIDTH - 1) as f64).round() as usize;
+            let row = ((top - decade(error)) / (top - bottom) * (HEIGHT - 1) as f64).round() as usize;
+            cells[row][column] = Some(curve);
+        }
+    }
+
+    let mut picture = String::new();
+    // Writing to a string cannot fail.
+    for (row, line) in cells.iter().enumerate() {
+        let exponent = top - row as f64 / (HEIGHT - 1) as f64 * (top - bottom);
+        let label = if row % 4 == 0 { format!("1e{exponent:.0} ┤") } else { "│".into() };
+        let _ = write!(picture, "{label:>9}");
+        for cell in line {
+            let _ = match cell {
+                Some(Curve { style, glyph, .. }) => write!(picture, "{style}{glyph}{style:#}"),
+                None => write!(picture, " "),
+            };
+        }
+        let _ = writeln!(picture);
+    }
+    let _ = writeln!(picture, "{:>9}{}", "└", "─".repeat(WIDTH));
+    let _ = writeln!(picture, "{:>9}{:<6}{:>width$}", 0, " tensors", last, width = WIDTH - 8);
+    for Curve { label, glyph, style, .. } in curves {
+        let _ = writeln!(picture, "{:>9}{style}{glyph}{style:#} {label}", "");
+    }
+    picture
+}

@@ -1,0 +1,67 @@
+//! Progress of long work, on stderr: a bar on a terminal, JSON lines where stderr is a file.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tensornoodl::recovery;
+
+/// Where a recovery stands, shown to whoever waits.
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+    lines: bool,
+    last_line: Instant,
+    goal: Goal,
+}
+
+/// When the work is done.
+pub(crate) struct Goal {
+    /// Error of A to reach.
+    pub(crate) tolerance: f64,
+    /// Most steps.
+    pub(crate) max_steps: u64,
+}
+
+/// Resolution of the bar.
+const TICKS: f64 = 1000.0;
+
+impl Progress {
+    /// Progress towards a goal; silent if `quiet`.
+    pub(crate) fn new(goal: Goal, quiet: bool) -> Progress {
+        let terminal = io::stderr().is_terminal();
+        let bar = (terminal && !quiet).then(|| {
+            let style = ProgressStyle::with_template("{bar:32.cyan/dim} {msg}  {elapsed}");
+            let bar = ProgressBar::new(TICKS as u64);
+            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"))
+        });
+        Progress { bar, lines: !terminal && !quiet, last_line: Instant::now(), goal }
+    }
+
+    /// Shows one more step.
+    pub(crate) fn step(&mut self, progress: &recovery::Progress) -> io::Result<()> {
+        let (step, error) = (progress.step.step, progress.error_a);
+        if let Some(bar) = &self.bar {
+            bar.set_position((TICKS * self.share(step, error)) as u64);
+            bar.set_message(format!("tensor {step}  error of A {error:.1e}"));
+        } else if self.lines && self.last_line.elapsed() > Duration::from_secs(1) {
+            self.last_line = Instant::now();
+            let line = serde_json::json!({ "type": "progress", "step": step, "error_a": error });
+            writeln!(io::stderr(), "{line}")?;
+        }
+        Ok(())
+    }
+
+    /// How much is done: decades of error towards the tolerance, or steps, whichever is further.
+    fn share(&self, step: u64, error: f64) -> f64 {
+        let decades = error.log10() / self.goal.tolerance.log10();
+        let steps = step as f64 / self.goal.max_steps as f64;
+        decades.clamp(0.0, 1.0).max(steps)
+    }
+
+    /// Removes the bar.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
