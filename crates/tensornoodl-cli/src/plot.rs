@@ -25,21 +25,28 @@ pub(crate) fn convergence(curves: &[Curve<'_>]) -> String {
     let top = decades().fold(f64::NEG_INFINITY, f64::max).ceil();
     let bottom = decades().fold(f64::INFINITY, f64::min).floor().min(top - 1.0);
     let last = curves.iter().map(|curve| curve.errors.len()).max().unwrap_or(1).max(2) - 1;
+    let row_of = |decade: f64| ((top - decade) / (top - bottom) * (HEIGHT - 1) as f64).round() as usize;
+    let every = ((top - bottom) / 5.0).ceil() as usize;
+    let ticks: Vec<f64> =
+        (0..=(top - bottom) as usize).step_by(every).map(|down| top - down as f64).collect();
 
     let mut cells = vec![[None; WIDTH]; HEIGHT];
     for curve in curves {
         for (tensor, &error) in curve.errors.iter().enumerate().filter(|(_, error)| error.is_finite()) {
             let column = (tensor as f64 / last as f64 * (WIDTH - 1) as f64).round() as usize;
-            let row = ((top - decade(error)) / (top - bottom) * (HEIGHT - 1) as f64).round() as usize;
-            cells[row][column] = Some(curve);
+            cells[row_of(decade(error))][column] = Some(curve);
         }
     }
 
     let mut picture = String::new();
     // Writing to a string cannot fail.
     for (row, line) in cells.iter().enumerate() {
-        let exponent = top - row as f64 / (HEIGHT - 1) as f64 * (top - bottom);
-        let label = if row % 4 == 0 { format!("1e{exponent:.0} ┤") } else { "│".into() };
+        let label = ticks.iter().copied().find(|&tick| row_of(tick) == row);
+        let label = match label {
+            Some(0.0) => "1 ┤".into(),
+            Some(tick) => format!("1e{tick} ┤"),
+            None => "│".to_owned(),
+        };
         let _ = write!(picture, "{label:>9}");
         for cell in line {
             let _ = match cell {

@@ -1,5 +1,74 @@
-//! x
+//! Online CP/PARAFAC factorization of a stream of sparse three-way tensors: Rambhatla, Li and Haupt,
+//! "Provable Online CP/PARAFAC Decomposition of a Structured Tensor via Dictionary Learning" (2020).
+//!
+//! # The problem
+//!
+//! Step t brings a tensor of n features x J rows x K cols,
+//!
+//! ```text
+//! Z(t) = sum_i A_i o B_i(t) o C_i(t),    i = 1 .. m
+//! ```
+//!
+//! The dictionary A (n x m, dense, unit columns) stays; the factors B(t) and C(t) are sparse and new
+//! each time. Wanted: all three, while the tensors arrive. A fiber of Z, the n features at one
+//! place (row j, col k), mixes the few patterns A_i whose B_ji and C_ki are both non-zero, and
+//! most fibers are zero. So the non-zero fibers Y (n x p) obey Y = A X with sparse codes X, and
+//! row i of X, put back to its places, is the rank-one matrix B_i C_i'.
+//!
+//! # The method
+//!
+//! | | for each tensor | in | of the paper |
+//! | --- | --- | --- | --- |
+//! | | collect the non-zero fibers Y | [`Tensor`] | mode-1-T, eq:dl |
+//! | I | code them: sparse X with Y = A X | [`Learner::encode`] | alg:coeff_init, alg:coeff_iht |
+//! | II | untangle B and C, on demand | [`Codes::untangle`] | algo:KRP_algo |
+//! | III | move A to explain what X leaves of Y | [`Learner::learn`] | eq:emp_grad_est, eq:apx_grad |
+//!
+//! # Words
+//!
+//! | paper | here | |
+//! | --- | --- | --- |
+//! | Z(t), t | tensor, step | |
+//! | n, J, K | features, rows, cols | |
+//! | mode-1 fiber, (j, k) | fiber, [`Place`] | a fiber is one sample |
+//! | A(t), A_i, m | [`Dictionary`], pattern, patterns | |
+//! | X(t), S(t) | [`Codes`] | codes at their places are S |
+//! | B(t), C(t) | row factor, col factor: [`Factors`] | |
+//! | eta_A, eta_x, tau | `eta_a`, `eta_x`, `tau` | [`Params`] |
+//! | C, the constant | `code_floor` | C is a factor |
+//! | R, delta_R | `iht_steps`, `code_tolerance` | |
+//! | starred | `true_` | only in [`synthetic`], [`metrics`], [`recovery`] |
+//!
+//! # Example
+//!
+//! ```
+//! use tensornoodl::{Dictionary, Learner, Params, Shape, Tensor};
+//!
+//! # fn main() -> Result<(), tensornoodl::Error> {
+//! // Two patterns of length three, roughly known.
+//! let start = Dictionary::from_columns(3, vec![1.0, 0.1, 0.0, 0.0, 0.1, 1.0])?;
+//! let mut learner = Learner::new(start, Params::default())?;
+//!
+//! // Pattern (1, 0, 0) at rows 0 and 1 of col 2; pattern (0, 0, 1), twice as strong, at row 4, col 0.
+//! let shape = Shape { features: 3, rows: 5, cols: 3 };
+//! let tensor = Tensor::from_triplets(shape, &[(0, 0, 2, 1.0), (0, 1, 2, 1.0), (2, 4, 0, 2.0)])?;
+//! let step = learner.learn(&tensor)?;
+//! assert_eq!((step.fibers, step.activity.as_slice()), (3, [2, 1].as_slice()));
+//! assert!(learner.dictionary().pattern(0)[1].abs() < 1e-10);
+//!
+//! // Who takes part in pattern 0: rows 0 and 1.
+//! let factors = step.codes.untangle();
+//! let rows: Vec<u32> = factors.rows.column(0).iter().map(|entry| entry.0).collect();
+//! assert_eq!(rows, [0, 1]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Results have the same bits for any number of threads. Work is spread over the rayon pool it is
+//! called from.
+
 #![forbid(unsafe_code)]
+
 mod codes;
 mod dense;
 mod dictionary;
@@ -22,3 +91,8 @@ pub use params::{Params, Passes, Rule, Samples, Solver};
 pub use sparse::Sparse;
 pub use tensor::{Place, Shape, Tensor};
 pub use untangle::Factors;
+
+/// The README's examples are compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

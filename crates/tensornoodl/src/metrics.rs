@@ -79,12 +79,18 @@ impl Matching {
         (dot(&differences, &differences) / truth.patterns() as f64).sqrt()
     }
 
+    /// The distance of every true pattern from its found one.
+    pub fn distances(&self, found: &Dictionary, truth: &Dictionary) -> Vec<f64> {
+        let differences = self.differences(found, truth);
+        differences.chunks_exact(truth.features()).map(|d| dot(d, d).sqrt()).collect()
+    }
+
     /// The smallest (epsilon, kappa) for which A is (epsilon, kappa)-close to A* [def:del_kappa]:
     /// the largest distance of a column, and |A - A*| / |A*| in the spectral norm.
     pub fn closeness(&self, found: &Dictionary, truth: &Dictionary) -> (f64, f64) {
         let n = truth.features();
         let differences = self.differences(found, truth);
-        let epsilon = differences.chunks_exact(n).map(|d| dot(d, d).sqrt()).fold(0.0, f64::max);
+        let epsilon = self.distances(found, truth).into_iter().fold(0.0, f64::max);
         let kappa = largest_singular_value(&differences, n) / largest_singular_value(truth.values(), n);
         (epsilon, kappa)
     }
