@@ -10,16 +10,16 @@
 //!
 //! Codes have one or two entries, so that after the dense product A'Y everything is sparse.
 //!
-//! Departs: on a fixed support S the iteration converges to the least-squares codes
-//! G_SS x_S = d_S. [`Solver::Direct`] solves for them at once and then checks that they are a fixed
-//! point, i.e. that thresholding would neither drop an entry nor let one in:
+//! Departs: [`Solver::Direct`] computes the limit of this iteration, R -> infinity, without
+//! iterating. While the support S of x(0) stays, the iterates approach the least-squares codes x,
+//! G_SS x = d_S, and never get further from them than x(0) is (eta_x < 1). With e = |x(0) - x|,
 //!
 //! ```text
-//! |x_i| >= tau for i in S,    eta_x |d_i - G_iS x_S| < tau for i outside S
+//! |x_i| - e >= tau for i in S,    eta_x (|d_i - G_iS x| + |G_iS| e) < tau for i outside S
 //! ```
 //!
-//! This is the limit R -> infinity, free of the accuracy floor of a finite R. The few fibers that
-//! fail the check take the paper's road.
+//! prove that no step drops an entry and none lets one in: x is where the paper's iteration ends,
+//! free of the accuracy floor of a finite R. A fiber that fails this check takes the paper's road.
 
 use rayon::prelude::*;
 
@@ -80,7 +80,7 @@ impl Codes {
 /// How many fibers were coded in which way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Roads {
-    /// Solved directly and checked to be a fixed point.
+    /// Solved directly and proved to be the limit of iterative hard thresholding.
     pub direct: usize,
     /// By iterative hard thresholding: asked for, or because the direct solution failed its check.
     pub iht: usize,
@@ -142,16 +142,18 @@ fn encode_block(dictionary: &Dictionary, gram: &[f64], fibers: &[f64], params: &
     let mut residual = vec![0.0; n];
     let mut encoded = Encoded::new(m);
     for (y, d) in fibers.chunks_exact(n).zip(products.chunks_exact(m)) {
-        let settled = if params.solver == Solver::Direct && direct(&mut work, d, gram, params) {
-            encoded.roads.direct += 1;
-            true
-        } else if iht(&mut work, d, gram, params) {
-            encoded.roads.iht += 1;
-            true
-        } else {
-            encoded.roads.unsettled += 1;
-            false
-        };
+        let proved = params.solver == Solver::Direct && direct(&mut work, d, gram, params);
+        let settled = proved || iht(&mut work, d, gram, params);
+        match (proved, settled) {
+            (true, _) => encoded.roads.direct += 1,
+            (false, true) => encoded.roads.iht += 1,
+            (false, false) => encoded.roads.unsettled += 1,
+        }
+        if params.solver == Solver::Direct && settled && !proved {
+            // The support is settled; what the last steps would still add is known.
+            let Work { code, factor, .. } = &mut work;
+            solve_on_support(code, factor, d, gram);
+        }
         let energy = dot(y, y);
         residual_of(&mut residual, y, dictionary, &work.code);
         let mut squared = dot(&residual, &residual);
@@ -188,35 +190,34 @@ impl Work {
     }
 }
 
-/// The codes at the limit of iterative hard thresholding; false if they fail the check.
+/// The limit of iterative hard thresholding; false if it cannot be proved to be that.
 fn direct(work: &mut Work, d: &[f64], gram: &[f64], params: &Params) -> bool {
     let m = d.len();
-    let Work { code, factor, gradient, .. } = work;
+    let Work { code, factor, dense: coupling, gradient } = work;
     code.clear();
     code.extend((0..).zip(d).filter(|(_, d)| d.abs() >= params.code_floor / 2.0).map(|(i, &d)| (i, d)));
-    loop {
-        if !solve_on_support(code, factor, d, gram) {
-            return false;
-        }
-        let before = code.len();
-        code.retain(|&(_, x)| x.abs() >= params.tau);
-        if code.len() == before {
-            break;
-        }
+    if !solve_on_support(code, factor, d, gram) {
+        return false;
     }
-    // d - G x is zero on the support, so that the check may run over all patterns.
+    let distance = code.iter().map(|&(i, x)| (d[i as usize] - x).powi(2)).sum::<f64>().sqrt();
+    // d_i - G_iS x and |G_iS|^2 of all patterns; on the support the first is zero.
     gradient.copy_from_slice(d);
+    coupling.fill(0.0);
     for &(pattern, x) in code.iter() {
-        add_scaled(gradient, -x, &gram[pattern as usize * m..][..m]);
+        let column = &gram[pattern as usize * m..][..m];
+        add_scaled(gradient, -x, column);
+        coupling.iter_mut().zip(column).for_each(|(sum, g)| *sum += g * g);
     }
     for &(pattern, _) in code.iter() {
-        gradient[pattern as usize] = 0.0;
+        (gradient[pattern as usize], coupling[pattern as usize]) = (0.0, 0.0);
     }
-    gradient.iter().all(|g| params.eta_x * g.abs() < params.tau)
+    let stays = code.iter().all(|&(_, x)| x.abs() - distance >= params.tau);
+    let enters = |(g, c): (&f64, &f64)| params.eta_x * (g.abs() + c.sqrt() * distance) >= params.tau;
+    stays && !gradient.iter().zip(coupling.iter()).any(enters)
 }
 
-/// Solves G_SS x_S = d_S by Cholesky, S being the support of `code`; false if G_SS is not
-/// positive definite. By hand, because the systems are 1 x 1 or 2 x 2 and there are many.
+/// Solves G_SS x_S = d_S by Cholesky, S being the support of `code`; false, and the code as it was,
+/// if G_SS is not positive definite. By hand, because the systems are 1 x 1 or 2 x 2 and many.
 fn solve_on_support(code: &mut [(u32, f64)], factor: &mut Vec<f64>, d: &[f64], gram: &[f64]) -> bool {
     let (s, m) = (code.len(), d.len());
     factor.clear();

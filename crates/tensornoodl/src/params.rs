@@ -5,8 +5,8 @@ use crate::error::Error;
 /// How the codes of a fiber are found, stage I.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Solver {
-    /// The limit of iterative hard thresholding, solved for directly on the support. A fiber that
-    /// fails the fixed-point check goes through [`Solver::Iht`].
+    /// The limit of iterative hard thresholding, solved for directly on the support and proved to
+    /// be the limit. A fiber for which the proof fails is iterated as with [`Solver::Iht`].
     #[default]
     Direct,
     /// Iterative hard thresholding, step by step as in the paper [alg:coeff_iht].
