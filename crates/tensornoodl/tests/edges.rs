@@ -1,0 +1,361 @@
+//! Inputs at the edges: values at the thresholds, nothing to learn from, and what must be refused.
+
+use tensornoodl::synthetic::{Plan, Planted, Values};
+use tensornoodl::{
+    Dictionary, Error, Learner, Params, Passes, Place, Rule, Samples, Shape, Solver, Sparse, Tensor,
+};
+
+fn identity(n: usize) -> Dictionary {
+    let mut values = vec![0.0; n * n];
+    (0..n).for_each(|i| values[i * n + i] = 1.0);
+    Dictionary::from_columns(n, values).unwrap()
+}
+
+fn shape(features: usize, rows: usize, cols: usize) -> Shape {
+    Shape { features, rows, cols }
+}
+
+fn code_of(y: &[f64], params: Params) -> Vec<(u32, f64)> {
+    let learner = Learner::new(identity(y.len()), params).unwrap();
+    let tensor = Tensor::from_fibers(shape(y.len(), 1, 1), y, vec![Place { row: 0, col: 0 }]).unwrap();
+    learner.encode(&tensor).unwrap().matrix().column(0).to_vec()
+}
+
+#[test]
+fn hard_thresholding_keeps_what_equals_the_threshold() {
+    let below = 0.5_f64.next_down();
+    for solver in [Solver::Direct, Solver::Iht] {
+        // With A the identity, A'y is y: the start keeps entries of at least code_floor / 2.
+        let params = Params { solver, code_floor: 1.0, tau: 0.1, eta_x: 0.2, ..Params::default() };
+        assert_eq!(code_of(&[0.5, below, -0.5, -below], params), [(0, 0.5), (2, -0.5)]);
+    }
+    // An entry that the start left out enters once eta_x |y_i| >= tau: 0.25 * 0.5 = 0.125.
+    for solver in [Solver::Direct, Solver::Iht] {
+        let params = Params { solver, code_floor: 4.0, tau: 0.125, eta_x: 0.25, ..Params::default() };
+        let code = code_of(&[0.5, below, 3.0, -0.5], params);
+        let support: Vec<u32> = code.iter().map(|entry| entry.0).collect();
+        assert_eq!(support, [0, 2, 3]);
+        assert!(code.iter().zip([0.5, 3.0, -0.5]).all(|(entry, y)| (entry.1 - y).abs() < 1e-12));
+    }
+}
+
+#[test]
+fn iht_stops_where_it_is_told() {
+    // One entry enters at eta_x y and then moves by (1 - eta_x)^r.
+    let params = |iht_steps, code_tolerance| Params {
+        solver: Solver::Iht,
+        code_floor: 4.0,
+        tau: 0.1,
+        eta_x: 0.25,
+        iht_steps,
+        code_tolerance,
+        ..Params::default()
+    };
+    for steps in 1..6 {
+        let expected = 1.0 - 0.75_f64.powi(steps as i32);
+        assert!((code_of(&[1.0], params(steps, 0.0))[0].1 - expected).abs() < 1e-15);
+    }
+    // A tolerance of 0.1 is met by the first change of at most a tenth of the iterate: step 6.
+    let met = (1..).find(|&r| 0.75_f64.powi(r - 1) * 0.25 <= 0.1 * (1.0 - 0.75_f64.powi(r))).unwrap();
+    let expected = 1.0 - 0.75_f64.powi(met);
+    assert!((code_of(&[1.0], params(1000, 0.1))[0].1 - expected).abs() < 1e-15);
+}
+
+#[test]
+fn unsettled_codes_are_counted_and_never_harm() {
+    // Twenty equal patterns: G has eigenvalue 20, and eta_x 20 > 2 makes the iteration diverge.
+    let patterns = Dictionary::from_columns(4, [1.0, 1.0, 1.0, 1.0].repeat(20)).unwrap();
+    for rule in [Rule::Adaptive, Rule::Paper { eta_a: 1.0 }] {
+        let params = Params { eta_x: 0.9, rule, ..Params::default() };
+        let mut learner = Learner::new(patterns.clone(), params).unwrap();
+        let tensor = Tensor::from_triplets(shape(4, 1, 1), &[(0, 0, 0, 4.0), (1, 0, 0, 2.0)]).unwrap();
+        let step = learner.learn(&tensor).unwrap();
+        assert_eq!((step.roads.unsettled, step.codes.matrix().nnz()), (1, 0));
+        assert_eq!(learner.dictionary(), &patterns);
+    }
+}
+
+#[test]
+fn a_tensor_without_fibers_is_a_normal_step() {
+    for rule in [Rule::Adaptive, Rule::Paper { eta_a: 20.0 }] {
+        for passes in [Passes::Fixed(1), Passes::Fixed(3)] {
+            let mut learner =
+                Learner::new(identity(3), Params { rule, passes, ..Params::default() }).unwrap();
+            let empty = Tensor::from_triplets(shape(3, 4, 5), &[]).unwrap();
+            let zero =
+                Tensor::from_fibers(shape(3, 4, 5), vec![0.0; 3], vec![Place { row: 1, col: 2 }]).unwrap();
+            for tensor in [&empty, &zero] {
+                let step = learner.learn(tensor).unwrap();
+                assert_eq!((step.fibers, step.fit, step.change), (0, 0.0, 0.0));
+                assert_eq!(step.mean_code_size, 0.0);
+                assert_eq!(step.codes.untangle().rank_one, [0.0; 3]);
+            }
+            assert_eq!(learner.steps(), 2);
+            assert_eq!(learner.dictionary(), &identity(3));
+        }
+    }
+}
+
+#[test]
+fn zero_fibers_do_not_count() {
+    // The paper's step divides by the number of non-zero fibers.
+    let start = Dictionary::from_columns(3, vec![1.0, 0.2, 0.0, 0.0, 0.2, 1.0]).unwrap();
+    let params = Params { rule: Rule::Paper { eta_a: 0.5 }, ..Params::default() };
+    let (mut with, mut without) =
+        (Learner::new(start.clone(), params.clone()).unwrap(), Learner::new(start, params).unwrap());
+    let places: Vec<Place> = (0..3).map(|row| Place { row, col: 0 }).collect();
+    let fibers = [1.0, 0.0, 0.1, 0.0, 0.0, 0.0, 0.0, 0.1, 2.0];
+    with.learn(&Tensor::from_fibers(shape(3, 3, 1), &fibers[..], &places[..]).unwrap()).unwrap();
+    let fibers = [&fibers[..3], &fibers[6..]].concat();
+    let places = [places[0], places[2]];
+    without.learn(&Tensor::from_fibers(shape(3, 3, 1), fibers, &places[..]).unwrap()).unwrap();
+    assert_eq!(with.dictionary(), without.dictionary());
+}
+
+#[test]
+fn a_pattern_that_no_fiber_shows_keeps_its_bits() {
+    let planted = Planted::new(Plan { patterns: 60, ..Plan::default() }).unwrap();
+    let start = planted.start(0.3).unwrap();
+    for rule in [Rule::Adaptive, Rule::Paper { eta_a: 5.0 }] {
+        for samples in [Samples::All, Samples::Independent] {
+            let mut learner =
+                Learner::new(start.clone(), Params { rule, samples, ..Params::default() }).unwrap();
+            // Only fibers of pattern 7.
+            let truth = planted.true_dictionary().pattern(7);
+            let entries: Vec<_> =
+                (0..6).flat_map(|at| (0..300).map(move |i| (i, at, at, truth[i]))).collect();
+            let step = learner.learn(&Tensor::from_triplets(shape(300, 9, 9), &entries).unwrap()).unwrap();
+            assert_eq!(step.activity.iter().sum::<usize>(), 6);
+            for i in (0..60).filter(|&i| i != 7) {
+                assert_eq!(learner.dictionary().pattern(i), start.pattern(i));
+            }
+            assert_ne!(learner.dictionary().pattern(7), start.pattern(7));
+        }
+    }
+}
+
+#[test]
+fn one_fiber_is_enough_for_its_pattern() {
+    let planted = Planted::new(Plan::default()).unwrap();
+    let mut learner = Learner::new(planted.start(0.3).unwrap(), Params::default()).unwrap();
+    let truth = planted.true_dictionary().pattern(3);
+    let fiber: Vec<f64> = truth.iter().map(|a| -1.7 * a).collect();
+    let tensor = Tensor::from_fibers(shape(300, 1, 1), fiber, vec![Place { row: 0, col: 0 }]).unwrap();
+    let step = learner.learn(&tensor).unwrap();
+    assert_eq!((step.fibers, step.fibers_used, step.mean_code_size), (1, 1, 1.0));
+    let error =
+        learner.dictionary().pattern(3).iter().zip(truth).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(error < 1e-10, "{error:e}");
+}
+
+#[test]
+fn as_many_patterns_as_features_in_a_fiber_teach_nothing() {
+    let mut learner = Learner::new(identity(2), Params::default()).unwrap();
+    let tensor = Tensor::from_triplets(shape(2, 1, 1), &[(0, 0, 0, 3.0), (1, 0, 0, -2.0)]).unwrap();
+    let step = learner.learn(&tensor).unwrap();
+    assert_eq!(step.codes.matrix().column(0), [(0, 3.0), (1, -2.0)]);
+    assert_eq!(learner.dictionary(), &identity(2));
+}
+
+#[test]
+fn an_outlier_does_not_turn_a_known_pattern() {
+    let planted = Planted::new(Plan { noise: 0.1, patterns: 40, ..Plan::default() }).unwrap();
+    let mut learner = Learner::new(planted.start(0.2).unwrap(), Params::default()).unwrap();
+    (1..=10).for_each(|t| {
+        learner.learn(&planted.tensor(t).tensor).unwrap();
+    });
+    let before = learner.dictionary().clone();
+    // A fiber that is half pattern 5 and half something never seen, ten times as loud as the noise.
+    let stranger = planted.start(1.4).unwrap();
+    let fiber: Vec<f64> = before.pattern(5).iter().zip(stranger.pattern(9)).map(|(a, b)| a + b).collect();
+    let tensor = Tensor::from_fibers(shape(300, 1, 1), fiber, vec![Place { row: 0, col: 0 }]).unwrap();
+    assert_eq!(learner.learn(&tensor).unwrap().activity[5], 1);
+    let turned: f64 =
+        before.pattern(5).iter().zip(learner.dictionary().pattern(5)).map(|(a, b)| (a - b).powi(2)).sum();
+    assert!(turned.sqrt() < 0.02, "{}", turned.sqrt());
+}
+
+#[test]
+fn triplets_are_added_sorted_and_pruned() {
+    let entries = [(1, 1, 0, 2.0), (0, 0, 1, 1.0), (1, 1, 0, 0.5), (0, 1, 1, 3.0), (0, 1, 1, -3.0)];
+    let tensor = Tensor::from_triplets(shape(2, 2, 2), &entries).unwrap();
+    // (1, 1) cancels and is no fiber; places are ordered as columns of the unfolding.
+    assert_eq!(tensor.places(), [Place { row: 1, col: 0 }, Place { row: 0, col: 1 }]);
+    assert_eq!(tensor.values(), [0.0, 2.5, 1.0, 0.0]);
+}
+
+#[test]
+fn given_fibers_are_not_copied() {
+    let values = vec![1.0; 6];
+    let places = [Place { row: 0, col: 1 }, Place { row: 0, col: 0 }];
+    let tensor = Tensor::from_fibers(shape(3, 1, 2), &values[..], &places[..]).unwrap();
+    assert!(std::ptr::eq(tensor.values(), &values[..]));
+    assert!(std::ptr::eq(tensor.places(), &places[..]));
+}
+
+#[test]
+fn bad_tensors_are_refused_with_their_position() {
+    let say = |error: Error| error.to_string();
+    let triplets = |s, entries: &[_]| say(Tensor::from_triplets(s, entries).unwrap_err());
+    let fibers = |values: Vec<f64>, places: Vec<Place>| {
+        say(Tensor::from_fibers(shape(2, 3, 4), values, places).unwrap_err())
+    };
+    let place = |row, col| Place { row, col };
+    assert_eq!(
+        triplets(shape(0, 3, 4), &[]),
+        "the shape is 0 x 3 x 4: every axis must have 1 to 4294967295 entries"
+    );
+    assert_eq!(
+        triplets(shape(2, 3, 4), &[(0, 0, 0, 1.0), (1, 3, 2, 1.0)]),
+        "entry 1 is at feature 1, row 3, col 2, outside the shape 2 x 3 x 4"
+    );
+    let limit = "values must be finite, at most 1e100";
+    assert_eq!(
+        triplets(shape(2, 3, 4), &[(1, 2, 3, f64::NAN)]),
+        format!("the value at feature 1 of the fiber at row 2, col 3 is NaN: {limit}")
+    );
+    assert_eq!(
+        triplets(shape(2, 3, 4), &[(0, 0, 0, 9e99), (0, 0, 0, 9e99)]),
+        format!("the value at feature 0 of the fiber at row 0, col 0 is {}: {limit}", 9e99 + 9e99)
+    );
+    assert_eq!(
+        fibers(vec![1.0, f64::NEG_INFINITY], vec![place(0, 0)]),
+        format!("the value at feature 1 of the fiber at row 0, col 0 is -inf: {limit}")
+    );
+    assert_eq!(fibers(vec![1.0; 3], vec![place(0, 0)]), "fibers: 3 values given, 2 needed");
+    assert_eq!(
+        fibers(vec![1.0; 2], vec![place(0, 4)]),
+        "the fiber at row 0, col 4 is outside the shape 2 x 3 x 4"
+    );
+    assert_eq!(
+        fibers(vec![1.0; 6], vec![place(1, 1), place(0, 0), place(1, 1)]),
+        "the fiber at row 1, col 1 is given twice: a place has one fiber"
+    );
+}
+
+#[test]
+fn bad_dictionaries_are_refused() {
+    let say =
+        |features, values: Vec<f64>| Dictionary::from_columns(features, values).unwrap_err().to_string();
+    assert_eq!(
+        say(2, vec![1.0, 0.0, 0.0, 0.0]),
+        "pattern 1 has norm 0: a pattern must be finite and not zero"
+    );
+    assert_eq!(say(2, vec![1.0, f64::NAN]), "pattern 0 has norm NaN: a pattern must be finite and not zero");
+    assert_eq!(
+        say(2, vec![f64::INFINITY, 1.0]),
+        "pattern 0 has norm inf: a pattern must be finite and not zero"
+    );
+    assert_eq!(say(2, vec![1.0; 3]), "dictionary: 3 values given, 2 needed");
+    assert_eq!(say(3, vec![]), "dictionary: 0 values given, 3 needed");
+    // A column that adds up to zero is a fine pattern, and so are tiny and huge ones.
+    let dictionary = Dictionary::from_columns(2, vec![1e-300, -1e-300, 1e300, 1e300]).unwrap();
+    assert!(dictionary.values().iter().all(|a| (a.abs() - 0.5_f64.sqrt()).abs() < 1e-15));
+}
+
+#[test]
+fn bad_parameters_are_refused_by_name() {
+    let good = Params::default;
+    let paper = |eta_a| Params { rule: Rule::Paper { eta_a }, ..good() };
+    let cases = [
+        (Params { eta_x: 1.5, ..good() }, "eta_x is 1.5, it must be above 0 and below 1"),
+        (Params { eta_x: 0.0, ..good() }, "eta_x is 0, it must be above 0 and below 1"),
+        (Params { tau: f64::NAN, ..good() }, "tau is NaN, it must be above 0 and finite"),
+        (Params { tau: f64::INFINITY, ..good() }, "tau is inf, it must be above 0 and finite"),
+        (Params { code_floor: -1.0, ..good() }, "code_floor is -1, it must be above 0 and finite"),
+        (Params { iht_steps: 0, ..good() }, "iht_steps is 0, it must be at least 1 and finite"),
+        (Params { code_tolerance: 1.0, ..good() }, "code_tolerance is 1, it must be at least 0 and below 1"),
+        (paper(f64::NAN), "eta_a is NaN, it must be above 0 and finite"),
+        (Params { passes: Passes::Fixed(0), ..good() }, "passes is 0, it must be at least 1 and finite"),
+    ];
+    for (params, message) in cases {
+        assert_eq!(Learner::new(identity(2), params).unwrap_err().to_string(), message);
+    }
+    let auto = Params { passes: Passes::Auto, ..paper(20.0) };
+    assert!(
+        Learner::new(identity(2), auto)
+            .unwrap_err()
+            .to_string()
+            .starts_with("passes is auto, it must be a number")
+    );
+
+    let plan = Plan::default;
+    let law = |floor| Values::SubGaussian { floor };
+    let cases = [
+        (Plan { alpha: 1.5, ..plan() }, "alpha is 1.5, it must be above 0 and at most 1"),
+        (Plan { beta: 0.0, ..plan() }, "beta is 0, it must be above 0 and at most 1"),
+        (Plan { patterns: 0, ..plan() }, "patterns is 0, it must be at least 1 and at most 4294967295"),
+        (Plan { features: 1, ..plan() }, "n is 1, it must be at least 2 and at most 4294967295"),
+        (Plan { noise: -0.1, ..plan() }, "noise is -0.1, it must be at least 0 and finite"),
+        (
+            Plan { row_values: law(1.1), ..plan() },
+            "the floor of the row values is 1.1, it must be above 0 and at most 1",
+        ),
+    ];
+    for (plan, message) in cases {
+        assert_eq!(Planted::new(plan).unwrap_err().to_string(), message);
+    }
+    let planted = Planted::new(plan()).unwrap();
+    assert_eq!(
+        planted.start(2.0).unwrap_err().to_string(),
+        "start_distance is 2, it must be at least 0 and below 2"
+    );
+}
+
+#[test]
+fn a_learner_that_returned_an_error_is_unchanged() {
+    let planted = Planted::new(Plan { patterns: 20, ..Plan::default() }).unwrap();
+    let params = Params { rule: Rule::Paper { eta_a: 1e308 }, ..Params::default() };
+    let mut learner = Learner::new(planted.start(0.3).unwrap(), params).unwrap();
+    let before = learner.clone();
+    let loud: Vec<f64> = planted.true_dictionary().pattern(0).iter().map(|a| 1e3 * a).collect();
+    let tensor = Tensor::from_fibers(shape(300, 1, 1), loud, vec![Place { row: 0, col: 0 }]).unwrap();
+    assert!(matches!(learner.learn(&tensor), Err(Error::Diverged { step: 1 })));
+    let wrong = Tensor::from_triplets(shape(299, 1, 1), &[]).unwrap();
+    assert_eq!(
+        learner.learn(&wrong).unwrap_err().to_string(),
+        "the tensor has 299 features, the dictionary has 300"
+    );
+    assert!(learner.encode(&wrong).is_err());
+    assert_eq!(learner, before);
+}
+
+#[test]
+fn values_of_any_size_do_not_panic() {
+    let planted = Planted::new(Plan {
+        patterns: 20,
+        features: 30,
+        rows: 6,
+        cols: 6,
+        alpha: 0.4,
+        beta: 0.4,
+        ..Plan::default()
+    })
+    .unwrap();
+    let fibers = planted.tensor(1).tensor;
+    for scale in [1e-300, 1e-12, 1e3, 1e20, 1e98] {
+        for rule in [Rule::Adaptive, Rule::Paper { eta_a: 1.0 }] {
+            let values: Vec<f64> = fibers.values().iter().map(|y| scale * y).collect();
+            let scaled = Tensor::from_fibers(fibers.shape(), values, fibers.places()).unwrap();
+            let mut learner =
+                Learner::new(planted.start(0.3).unwrap(), Params { rule, ..Params::default() }).unwrap();
+            match learner.learn(&scaled) {
+                Ok(step) => assert!(step.fit.is_finite() && step.change.is_finite(), "{scale:e} {rule:?}"),
+                Err(error) => assert!(matches!(error, Error::Diverged { .. }), "{error}"),
+            }
+            assert!(learner.dictionary().values().iter().all(|a| a.is_finite()));
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "rows of a column must increase")]
+fn a_sparse_column_out_of_order_is_a_bug_of_the_caller() {
+    Sparse::new(3).push(&[(1, 1.0), (0, 1.0)]);
+}
+
+#[test]
+#[should_panic(expected = "row out of bounds")]
+fn a_sparse_column_out_of_bounds_is_a_bug_of_the_caller() {
+    Sparse::new(3).push(&[(3, 1.0)]);
+}
