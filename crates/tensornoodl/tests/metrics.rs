@@ -1,0 +1,113 @@
+//! Errors on small cases worked out by hand.
+
+use tensornoodl::metrics::{Matching, Oracle};
+use tensornoodl::{Codes, Dictionary, Factors, Place, Shape, Sparse, Tensor};
+
+fn tensor(features: usize, fibers: usize) -> Tensor<'static> {
+    let shape = Shape { features, rows: fibers, cols: 1 };
+    let places: Vec<Place> = (0..fibers).map(|row| Place { row: row as u32, col: 0 }).collect();
+    Tensor::from_fibers(shape, vec![1.0; features * fibers], places).unwrap()
+}
+
+fn sparse(rows: usize, columns: &[&[(u32, f64)]]) -> Sparse {
+    let mut matrix = Sparse::new(rows);
+    columns.iter().for_each(|column| matrix.push(column));
+    matrix
+}
+
+#[test]
+fn the_best_assignment_is_not_the_greedy_one() {
+    // Both true patterns are nearest to found pattern 0; the sum of |cos| decides.
+    let (cos, sin) = (0.8_f64, 0.6_f64);
+    let found = Dictionary::from_columns(3, vec![1.0, 0.0, 0.0, 0.0, 0.0, 1.0]).unwrap();
+    let truth = Dictionary::from_columns(3, vec![cos, sin, 0.0, -0.8, 0.0, 0.6]).unwrap();
+    let matching = Matching::new(&found, &truth).unwrap();
+    assert_eq!(
+        (matching.found.as_slice(), matching.sign.as_slice()),
+        ([0, 1].as_slice(), [1.0, 1.0].as_slice())
+    );
+    // |(0.2, -0.6, 0)|^2 + |(0.8, 0, 0.4)|^2 = 0.4 + 0.8, over two unit columns.
+    assert!((matching.error_a(&found, &truth) - 0.6_f64.sqrt()).abs() < 1e-15);
+    assert_eq!(matching.distances(&found, &truth).len(), 2);
+    let (epsilon, kappa) = matching.closeness(&found, &truth);
+    assert!((epsilon - 0.8_f64.sqrt()).abs() < 1e-15);
+    // A - A* has columns (0.2, -0.6, 0), (0.8, 0, 0.4): Gram 0.4, 0.16, 0.8; A* has Gram 1, -0.64.
+    let largest = |a: f64, b: f64, c: f64| (a + c) / 2.0 + (((a - c) / 2.0).powi(2) + b * b).sqrt();
+    let expected = (largest(0.4, 0.16, 0.8) / largest(1.0, -0.64, 1.0)).sqrt();
+    assert!((kappa - expected).abs() < 1e-14, "{kappa} {expected}");
+}
+
+#[test]
+fn codes_are_compared_through_the_matching() {
+    // Found pattern 1 is true pattern 0 upside down, found 0 is true 1.
+    let matching = Matching { found: vec![1, 0], sign: vec![-1.0, 1.0] };
+    let tensor = tensor(2, 3);
+    let codes = |columns: &[&[(u32, f64)]]| Codes::new(sparse(2, columns), &tensor);
+    let truth = codes(&[&[(0, 2.0)], &[(0, 1.0), (1, -1.0)], &[]]);
+    let same = codes(&[&[(1, -2.0)], &[(0, -1.0), (1, -1.0)], &[]]);
+    assert_eq!(matching.error_x(&same, &truth), 0.0);
+    assert!(matching.same_support(&same, &truth));
+    let near = codes(&[&[(1, -2.5)], &[(0, -1.0), (1, -1.0)], &[]]);
+    assert!((matching.error_x(&near, &truth) - 0.5 / 6.0_f64.sqrt()).abs() < 1e-15);
+    assert!(matching.same_support(&near, &truth));
+    for wrong in [
+        codes(&[&[(1, 2.0)], &[(0, -1.0), (1, -1.0)], &[]]), // a sign
+        codes(&[&[(1, -2.0)], &[(1, -1.0)], &[]]),           // one missing
+        codes(&[&[(1, -2.0)], &[(0, -1.0), (1, -1.0)], &[(0, 1e-9)]]), // one too many
+    ] {
+        assert!(!matching.same_support(&wrong, &truth));
+        assert!(matching.error_x(&wrong, &truth) > 0.0);
+    }
+}
+
+#[test]
+fn factors_are_compared_up_to_scale() {
+    let matching = Matching { found: vec![1, 0, 2], sign: vec![1.0; 3] };
+    // True pattern 2 has no col: its rows show in no fiber, and are not held against anyone.
+    let true_rows = sparse(3, &[&[(0, 1.0), (2, -1.0)], &[(1, 2.0)], &[(0, 5.0)]]);
+    let true_cols = sparse(2, &[&[(0, 1.0)], &[(0, 1.0), (1, 1.0)], &[]]);
+    let found = |rows: Sparse| Factors {
+        rows,
+        cols: sparse(2, &[&[(0, -2.0), (1, -2.0)], &[(0, 0.1)], &[]]),
+        rank_one: vec![1.0; 3],
+    };
+    let exact = found(sparse(3, &[&[(1, -1.0)], &[(0, 10.0), (2, -10.0)], &[]]));
+    let (b, c) = matching.error_b_c(&exact, &true_rows, &true_cols);
+    assert!(b < 1e-15 && c < 1e-15);
+    // Half of (1, 0, -1) is missed: 1 of an energy of 2 + 4.
+    let half = found(sparse(3, &[&[(1, -1.0)], &[(0, 10.0)], &[]]));
+    assert!((matching.error_b_c(&half, &true_rows, &true_cols).0 - (1.0_f64 / 6.0).sqrt()).abs() < 1e-15);
+    let none = found(sparse(3, &[&[], &[], &[]]));
+    assert_eq!(matching.error_b_c(&none, &true_rows, &true_cols).0, 1.0);
+}
+
+#[test]
+fn incoherence_is_the_largest_cosine_times_root_n() {
+    let dictionary =
+        Dictionary::from_columns(4, vec![1.0, 0.0, 0.0, 0.0, 0.0, 3.0, 0.0, 0.0, 0.6, -0.8, 0.0, 0.0]);
+    assert!((dictionary.unwrap().incoherence() - 1.6).abs() < 1e-15);
+    assert_eq!(Dictionary::from_columns(4, vec![1.0; 4]).unwrap().incoherence(), 0.0);
+}
+
+#[test]
+fn the_oracle_solves_least_squares_with_the_true_codes() {
+    let mut oracle = Oracle::new(2, 2);
+    let shape = Shape { features: 2, rows: 3, cols: 1 };
+    let places: Vec<Place> = (0..3).map(|row| Place { row, col: 0 }).collect();
+    // Fibers of patterns (1, 0) and (0, 1) with codes (2, 0), (1, 1), (0, 3).
+    let tensor = Tensor::from_fibers(shape, vec![2.0, 0.0, 1.0, 1.0, 0.0, 3.0], places).unwrap();
+    let codes = Codes::new(sparse(2, &[&[(0, 2.0)], &[(0, 1.0), (1, 1.0)], &[(1, 3.0)]]), &tensor);
+    assert!(oracle.dictionary().is_none(), "nothing seen yet");
+    oracle.add(&tensor, &codes);
+    let found = oracle.dictionary().unwrap();
+    assert!(found.values().iter().zip([1.0, 0.0, 0.0, 1.0]).all(|(a, b)| (a - b).abs() < 1e-15));
+}
+
+#[test]
+fn dictionaries_that_cannot_be_matched_are_refused() {
+    let a = Dictionary::from_columns(2, vec![1.0; 4]).unwrap();
+    let fewer = Dictionary::from_columns(2, vec![1.0; 2]).unwrap();
+    let longer = Dictionary::from_columns(4, vec![1.0; 8]).unwrap();
+    assert!(Matching::new(&fewer, &a).is_err());
+    assert!(Matching::new(&longer, &a).is_err());
+}

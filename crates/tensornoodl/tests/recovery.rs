@@ -1,0 +1,195 @@
+//! Planted factorizations are found, whatever the values, the noise and the number of threads.
+
+use tensornoodl::recovery::{Outcome, Recovery};
+use tensornoodl::synthetic::{Plan, Planted, Values};
+use tensornoodl::{Learner, Params, Passes, Rule, Samples, Solver};
+
+/// Learns from at most `steps` tensors, or until the dictionary is within the tolerance.
+fn recover(plan: Plan, params: Params, tolerance: f64, steps: u64) -> Outcome {
+    let planted = Planted::new(plan).unwrap();
+    let distance = planted.paper_distance();
+    let mut recovery = Recovery::new(planted, distance, params).unwrap();
+    for _ in 0..steps {
+        if recovery.advance().unwrap().error_a <= tolerance {
+            break;
+        }
+    }
+    recovery.outcome().unwrap()
+}
+
+#[track_caller]
+fn assert_exact(outcome: &Outcome, tolerance: f64) {
+    assert!(outcome.error_a <= tolerance, "{outcome:?}");
+    assert!(outcome.support, "{outcome:?}");
+    assert!(outcome.error_x < 1e-11 && outcome.error_b < 1e-11 && outcome.error_c < 1e-11, "{outcome:?}");
+}
+
+#[test]
+fn adaptive_step_goes_to_machine_precision() {
+    for seed in [42, 26, 91, 1, 2] {
+        let outcome = recover(Plan { seed, ..Plan::default() }, Params::default(), 1e-15, 20);
+        assert_exact(&outcome, 1e-15);
+    }
+}
+
+#[test]
+fn codes_need_not_be_plus_or_minus_one() {
+    let (row_values, col_values) = (Values::SubGaussian { floor: 0.5 }, Values::SubGaussian { floor: 0.8 });
+    let plan =
+        Plan { row_values, col_values, alpha: 0.08, beta: 0.03, rows: 60, cols: 150, ..Plan::default() };
+    let params = Params { code_floor: 0.4, ..Params::default() };
+    assert_exact(&recover(plan.clone(), params.clone(), 1e-13, 40), 1e-13);
+    let paper = Params { rule: Rule::Paper { eta_a: 30.0 }, solver: Solver::Iht, ..params };
+    assert_exact(&recover(plan, paper, 1e-11, 300), 1e-11);
+}
+
+#[test]
+fn more_patterns_than_features() {
+    let plan = Plan { features: 100, patterns: 180, rows: 60, cols: 60, ..Plan::default() };
+    assert_exact(&recover(plan, Params::default(), 1e-13, 30), 1e-13);
+}
+
+#[test]
+fn the_independent_fibers_suffice() {
+    let plan = Plan { patterns: 50, rows: 200, cols: 300, alpha: 0.1, beta: 0.1, ..Plan::default() };
+    let params = Params { samples: Samples::Independent, ..Params::default() };
+    assert_exact(&recover(plan, params, 1e-12, 200), 1e-12);
+}
+
+#[test]
+fn further_passes_save_tensors_and_do_not_overfit() {
+    let plan = || Plan { patterns: 300, ..Plan::default() };
+    let one = recover(plan(), Params::default(), 1e-10, 50);
+    let auto = recover(plan(), Params { passes: Passes::Auto, ..Params::default() }, 1e-10, 50);
+    assert!(auto.steps < one.steps, "{} against {}", auto.steps, one.steps);
+    // With noise, what one pass learns is all there is to learn.
+    let noisy = || Plan { noise: 0.1, patterns: 100, ..Plan::default() };
+    let one = recover(noisy(), Params::default(), 0.0, 8);
+    let many = recover(noisy(), Params { passes: Passes::Fixed(6), ..Params::default() }, 0.0, 8);
+    assert!((many.error_a / one.error_a - 1.0).abs() < 0.03, "{} against {}", many.error_a, one.error_a);
+}
+
+#[test]
+fn noise_is_averaged_as_by_one_who_knows_the_codes() {
+    for noise in [0.1, 0.5] {
+        for seed in [42, 26] {
+            let outcome = recover(Plan { noise, seed, ..Plan::default() }, Params::default(), 0.0, 60);
+            let ratio = outcome.error_a / outcome.oracle_error_a.unwrap();
+            assert!(ratio < 1.02, "noise {noise}, seed {seed}: {ratio}");
+            assert!(outcome.support);
+        }
+    }
+}
+
+#[test]
+fn a_pattern_that_turns_is_followed() {
+    let plan = |seed| Plan { noise: 0.1, patterns: 60, seed, ..Plan::default() };
+    let before = Planted::new(plan(1)).unwrap();
+    let mut learner = Learner::new(before.start(0.3).unwrap(), Params::default()).unwrap();
+    let error = |learner: &Learner, truth: &tensornoodl::Dictionary| {
+        let matching = tensornoodl::metrics::Matching::new(learner.dictionary(), truth).unwrap();
+        matching.error_a(learner.dictionary(), truth)
+    };
+    (1..=20).for_each(|t| drop(learner.learn(&before.tensor(t).tensor).unwrap()));
+    let settled = error(&learner, before.true_dictionary());
+    // All patterns turn at once, by half a radian: the same codes, another dictionary.
+    let turned = before.start(0.5).unwrap();
+    for t in 21..=26 {
+        let made = before.tensor(t);
+        let mut values = made.tensor.values().to_vec();
+        for (f, y) in values.chunks_exact_mut(300).enumerate() {
+            for &(i, x) in made.true_codes.matrix().column(f) {
+                let (old, new) = (before.true_dictionary().pattern(i as usize), turned.pattern(i as usize));
+                y.iter_mut().zip(old.iter().zip(new)).for_each(|(y, (old, new))| *y += x * (new - old));
+            }
+        }
+        let tensor =
+            tensornoodl::Tensor::from_fibers(made.tensor.shape(), values, made.tensor.places()).unwrap();
+        learner.learn(&tensor).unwrap();
+    }
+    let after = error(&learner, &turned);
+    assert!(after < 3.0 * settled, "{settled:e} before, {after:e} six tensors after the turn");
+}
+
+#[test]
+fn the_same_bits_for_any_number_of_threads() {
+    for (rule, solver, passes) in [
+        (Rule::Adaptive, Solver::Direct, Passes::Auto),
+        (Rule::Paper { eta_a: 40.0 }, Solver::Iht, Passes::Fixed(1)),
+    ] {
+        let run = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                let plan = Plan { noise: 0.02, patterns: 200, ..Plan::default() };
+                let params = Params { rule, solver, passes, ..Params::default() };
+                let mut recovery = Recovery::new(Planted::new(plan).unwrap(), 0.35, params).unwrap();
+                let codes: Vec<_> = (0..3).map(|_| recovery.advance().unwrap().step.codes).collect();
+                let factors = codes[2].untangle();
+                (recovery.learner().dictionary().clone(), codes, factors)
+            })
+        };
+        let one = run(1);
+        assert!(one == run(2) && one == run(4), "{rule:?}");
+    }
+}
+
+#[test]
+fn tensors_are_drawn_from_seed_and_step_alone() {
+    let planted = Planted::new(Plan { noise: 0.1, ..Plan::default() }).unwrap();
+    let (a, again, other) = (planted.tensor(5), planted.clone().tensor(5), planted.tensor(6));
+    assert_eq!(a.tensor, again.tensor);
+    assert_ne!(a.tensor.values().len(), other.tensor.values().len());
+}
+
+#[test]
+fn planted_factors_have_the_laws_asked_for() {
+    let (alpha, beta) = (0.3, 0.1);
+    let (row_values, col_values) = (Values::SubGaussian { floor: 0.5 }, Values::Rademacher);
+    let plan = Plan { alpha, beta, row_values, col_values, rows: 200, cols: 300, ..Plan::default() };
+    let planted = Planted::new(plan).unwrap();
+    let made = planted.tensor(1);
+    let density = |factor: &tensornoodl::Sparse| factor.nnz() as f64 / (factor.rows() * factor.cols()) as f64;
+    assert!((density(&made.true_rows) - alpha).abs() < 0.01);
+    assert!((density(&made.true_cols) - beta).abs() < 0.01);
+    let values: Vec<f64> = made.true_rows.columns().flatten().map(|entry| entry.1).collect();
+    let mean = |f: fn(f64) -> f64| values.iter().map(|&x| f(x)).sum::<f64>() / values.len() as f64;
+    assert!(mean(|x| x).abs() < 0.04 && (mean(|x| x * x) - 1.0).abs() < 0.04);
+    assert!(values.iter().all(|x| x.abs() >= 0.5) && values.iter().any(|x| x.abs() < 0.55));
+    assert!(made.true_cols.columns().flatten().all(|entry| entry.1.abs() == 1.0));
+
+    // Z = sum of A_i o B_i o C_i, entry by entry.
+    let dense = |factor: &tensornoodl::Sparse, at: u32, i: usize| {
+        factor.column(i).iter().find(|entry| entry.0 == at).map_or(0.0, |entry| entry.1)
+    };
+    for f in [0, 1, 999] {
+        let place = made.tensor.places()[f];
+        for feature in [0, 299] {
+            let z: f64 = (0..150)
+                .map(|i| {
+                    planted.true_dictionary().pattern(i)[feature]
+                        * dense(&made.true_rows, place.row, i)
+                        * dense(&made.true_cols, place.col, i)
+                })
+                .sum();
+            assert!((made.tensor.fiber(f)[feature] - z).abs() < 1e-14);
+        }
+    }
+}
+
+#[test]
+fn noise_and_start_are_as_far_away_as_asked() {
+    let plan = |noise| Plan { noise, ..Plan::default() };
+    let (clean, noisy) = (Planted::new(plan(0.0)).unwrap(), Planted::new(plan(0.3)).unwrap());
+    let (clean, noisy_tensor) = (clean.tensor(1).tensor, noisy.tensor(1).tensor);
+    let square: f64 = clean.values().iter().zip(noisy_tensor.values()).map(|(a, b)| (a - b).powi(2)).sum();
+    assert!(((square / clean.fibers() as f64).sqrt() - 0.3).abs() < 0.003);
+    for distance in [0.0, 0.35, 1.2, 1.9] {
+        let start = noisy.start(distance).unwrap();
+        for i in 0..start.patterns() {
+            let truth = noisy.true_dictionary().pattern(i);
+            let found: f64 = start.pattern(i).iter().zip(truth).map(|(a, b)| (a - b).powi(2)).sum();
+            assert!((found.sqrt() - distance).abs() < 1e-12);
+        }
+    }
+    assert!((noisy.paper_distance() - 2.0 / 300.0_f64.ln()).abs() < 1e-15);
+}
