@@ -9,6 +9,9 @@
 //! M_i is known by its few non-zero entries and numerically of rank one, so that a few power steps
 //! on the entries give the triple; no dense matrix is formed.
 
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
 use crate::codes::Codes;
@@ -78,9 +81,10 @@ fn leading_pair(entries: &[(u32, u32, f64)]) -> Pair {
         .map(|&(row, col, x)| (rows.partition_point(|&r| r < row), cols.partition_point(|&c| c < col), x))
         .collect();
 
-    // A start with a part in every direction: fixed, positive, and in no relation to the data.
-    let mut u: Vec<f64> =
-        (1..=rows.len()).map(|row| 1.0 + (row as f64 * 0.618_033_988_749_895).fract()).collect();
+    // A start with a part in every direction, the same each time. Random, because codes of +-1 are
+    // orthogonal to many a regular vector.
+    let mut rng = ChaCha8Rng::seed_from_u64(0);
+    let mut u: Vec<f64> = rows.iter().map(|_| rng.sample(StandardNormal)).collect();
     let mut v = vec![0.0; cols.len()];
     let mut sigma = 0.0;
     normalise(&mut u);

@@ -146,8 +146,8 @@ proptest! {
     /// B_i C_i' of exactly untangled codes gives the codes back.
     #[test]
     fn untangling_undoes_the_khatri_rao_product(
-        b in proptest::collection::vec(prop_oneof![Just(0.0), 0.5..2.0, -2.0..-0.5], ROWS),
-        c in proptest::collection::vec(prop_oneof![Just(0.0), 0.5..2.0, -2.0..-0.5], COLS),
+        b in proptest::collection::vec(prop_oneof![Just(0.0), Just(1.0), Just(-1.0), 0.5..2.0, -2.0..-0.5], ROWS),
+        c in proptest::collection::vec(prop_oneof![Just(0.0), Just(1.0), Just(-1.0), 0.5..2.0, -2.0..-0.5], COLS),
     ) {
         let values: Vec<f64> = places().iter().map(|p| b[p.row as usize] * c[p.col as usize]).collect();
         let tensor = Tensor::from_fibers(Shape { features: 1, ..SHAPE }, values.clone(), places()).unwrap();
