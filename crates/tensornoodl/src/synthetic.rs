@@ -108,6 +108,17 @@ impl Plan {
         within("noise", self.noise, AtLeast(0.0), Below(f64::INFINITY))
     }
 
+    /// About how many bytes it takes to learn this plan back: a tensor and a few dictionaries and
+    /// Gram matrices.
+    pub fn bytes(&self) -> f64 {
+        let (n, m) = (self.features as f64, self.patterns as f64);
+        let places = self.rows as f64 * self.cols as f64;
+        let together = self.alpha * self.beta;
+        let fibers = places * (1.0 - (1.0 - together).powf(m));
+        let codes = places * together * m;
+        8.0 * (n * fibers + 8.0 * codes + 8.0 * n * m + 6.0 * m * m)
+    }
+
     /// A generator for one purpose; purposes never share random numbers.
     fn rng(&self, purpose: Purpose) -> ChaCha8Rng {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);

@@ -12,9 +12,9 @@ use tensornoodl::recovery::{self, Outcome, Recovery};
 use tensornoodl::synthetic::{Plan, Planted, Values};
 use tensornoodl::{Error, Params, Passes, Rule, Samples, Solver};
 
-use crate::NotConverged;
 use crate::plot::{self, Curve};
 use crate::progress::{Goal, Progress};
+use crate::{NotConverged, memory};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,7 +27,7 @@ The last line of --json, and the summary, are of the last tensor factorized with
 
 /// Plant a factorization, learn it back from a stream of tensors, and measure the errors.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
     /// Length of a pattern, n.
     #[arg(long, default_value_t = 300, help_heading = "What is planted")]
@@ -228,7 +228,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 fn recover(args: &Args) -> anyhow::Result<()> {
     let begun = Instant::now();
-    let planted = Planted::new(args.plan())?;
+    let plan = args.plan();
+    memory::check(plan.bytes())?;
+    let planted = Planted::new(plan)?;
     let distance = args.start_distance.unwrap_or_else(|| planted.paper_distance());
     let mut recovery = Recovery::new(planted, distance, args.params()?)?;
 

@@ -1,0 +1,225 @@
+//! The real program, run as a user would.
+
+use std::process::{Command, Output, Stdio};
+
+use assert_cmd::cargo::cargo_bin;
+use serde_json::Value;
+
+fn noodl(args: &str) -> Output {
+    Command::new(cargo_bin!("noodl")).args(args.split_whitespace()).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The JSON lines of a run that must succeed.
+fn json(args: &str) -> Vec<Value> {
+    let output = noodl(args);
+    assert!(output.status.success(), "{args}: {}", stderr(&output));
+    stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn demo_shows_a_recovery_to_machine_precision() {
+    let output = noodl("demo");
+    assert!(output.status.success());
+    let text = stdout(&output);
+    assert!(text.contains("150 of 150 patterns"), "{text}");
+    assert!(text.contains("every sign and support is right"), "{text}");
+    assert!(text.contains('●') && text.contains('·'), "{text}");
+    assert!(!text.contains('\u{1b}'), "no colours where stdout is not a terminal");
+}
+
+#[test]
+fn recover_writes_a_line_for_each_tensor_and_an_outcome() {
+    let lines = json("recover --json --patterns 60 --rows 50 --cols 60");
+    let (outcome, steps) = lines.split_last().unwrap();
+    for (at, step) in steps.iter().enumerate() {
+        assert_eq!(step["type"], "step");
+        assert_eq!(step["step"], at + 1);
+        let roads = ["direct", "iht", "unsettled"].map(|road| step[road].as_u64().unwrap());
+        assert_eq!(roads.iter().sum::<u64>(), step["fibers"].as_u64().unwrap());
+    }
+    assert_eq!(outcome["type"], "outcome");
+    assert_eq!(outcome["steps"], steps.len());
+    assert_eq!(outcome["converged"], true);
+    assert_eq!(outcome["support"], true);
+    for error in ["error_a", "error_x", "error_b", "error_c"] {
+        assert!(outcome[error].as_f64().unwrap() <= 1e-10, "{outcome}");
+    }
+    let coverage = outcome["coverage_step"].as_u64().unwrap();
+    assert!(coverage >= 1 && coverage <= steps.len() as u64);
+    assert!(outcome["mean_code_size"].as_f64().unwrap() >= 1.0);
+    assert!(outcome["seconds"].as_f64().unwrap() > 0.0);
+    assert!(outcome.get("oracle_error_a").is_none(), "without noise there is nothing to compare with");
+}
+
+#[test]
+fn every_option_of_recover_reaches_the_method() {
+    let small = "recover --json --n 100 --patterns 30 --rows 40 --cols 50 --alpha 0.1 --beta 0.08";
+    let outcome = |more: &str| json(&format!("{small} {more}")).pop().unwrap();
+    let plain = outcome("");
+    assert_eq!(plain["converged"], true);
+    for more in [
+        "--step paper --eta-a 10",
+        "--step paper --eta-a 10 --solver iht",
+        "--passes auto",
+        "--passes 3",
+        "--samples independent",
+        "--row-values subgaussian:0.7 --col-values subgaussian:0.9",
+        "--start-distance 0.1",
+        "--seed 7",
+        "--alpha 0.2",
+        "--n 120",
+        "--code-floor 0.3",
+    ] {
+        let outcome = outcome(more);
+        assert_eq!(outcome["converged"], true, "{more}");
+        assert_ne!(outcome["error_a"], plain["error_a"], "{more} changed nothing");
+    }
+    let iht = |more: &str| outcome(&format!("--max-steps 1 --solver iht --iht-steps 5 {more}"));
+    let plain = iht("");
+    for more in ["--eta-x 0.1", "--tau 0.4", "--iht-steps 6"] {
+        assert_ne!(iht(more)["error_x"], plain["error_x"], "{more} changed nothing");
+    }
+    let stopped = outcome("--max-steps 1");
+    assert_eq!((&stopped["steps"], &stopped["converged"]), (&1.into(), &false.into()));
+    let loose = outcome("--tolerance 0.2");
+    assert_eq!((&loose["steps"], &loose["converged"]), (&1.into(), &true.into()));
+    let noisy = outcome("--noise 0.1 --max-steps 20");
+    let ratio = noisy["error_a"].as_f64().unwrap() / noisy["oracle_error_a"].as_f64().unwrap();
+    assert!(ratio < 1.1, "{noisy}");
+}
+
+#[test]
+fn results_do_not_depend_on_threads() {
+    let run = |threads: usize| {
+        let mut lines = json(&format!("recover --json --max-steps 3 --threads {threads}"));
+        lines
+            .iter_mut()
+            .for_each(|line| line.as_object_mut().unwrap().retain(|key, _| !key.ends_with("seconds")));
+        lines
+    };
+    assert_eq!(run(1), run(2));
+    assert_eq!(run(1), run(4));
+}
+
+#[test]
+fn recover_says_in_words_what_it_found() {
+    let output = noodl("recover --patterns 60");
+    let text = stdout(&output);
+    for part in ["recovered after", "dictionary A", "signs and supports exact", "error of A", "1e-"] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    let text = stdout(&noodl("recover --patterns 60 --noise 0.2 --max-steps 3"));
+    assert!(text.contains("stopped after 3 tensors") && text.contains("oracle"), "{text}");
+}
+
+#[test]
+fn strict_makes_missing_the_tolerance_an_error() {
+    let output = noodl("recover --patterns 60 --max-steps 1 --strict");
+    assert_eq!(output.status.code(), Some(4));
+    assert_eq!(stderr(&output), "noodl: not converged within --max-steps\n");
+    assert!(noodl("recover --patterns 60 --max-steps 1").status.success());
+}
+
+#[test]
+fn bad_input_is_refused_in_one_line() {
+    let cases = [
+        ("recover --alpha 1.5", "alpha is 1.5, it must be above 0 and at most 1"),
+        ("recover --beta 0", "beta is 0, it must be above 0 and at most 1"),
+        ("recover --patterns 0", "patterns is 0, it must be at least 1 and at most 4294967295"),
+        ("recover --eta-a nan", "eta_a is NaN, it must be left out unless --step paper is given"),
+        ("recover --step paper --eta-a nan", "eta_a is NaN, it must be above 0 and finite"),
+        ("recover --step paper --passes auto", "passes is auto, it must be a number with the paper's step"),
+        ("recover --noise -1", "unexpected argument '-1' found"),
+        ("recover --noise=-1", "noise is -1, it must be at least 0 and finite"),
+        ("recover --tolerance 1", "tolerance is 1, it must be at least 0 and below 1"),
+        ("recover --max-steps 0", "max_steps is 0, it must be at least 1"),
+        ("recover --threads 0", "threads is 0, it must be at least 1"),
+        ("recover --start-distance 3", "start_distance is 3, it must be at least 0 and below 2"),
+        ("recover --tau nan", "tau is NaN, it must be above 0 and finite"),
+        (
+            "recover --row-values cauchy",
+            "invalid value 'cauchy' for '--row-values <LAW>': it must be rademacher",
+        ),
+        (
+            "recover --passes some",
+            "invalid value 'some' for '--passes <N|auto>': it must be a number or auto",
+        ),
+        (
+            "recover --step fast",
+            "invalid value 'fast' for '--step <STEP>' ([possible values: adaptive, paper])",
+        ),
+        (
+            "recover --patern 3",
+            "unexpected argument '--patern' found (tip: a similar argument exists: '--patterns')",
+        ),
+        ("recover --rows many", "invalid value 'many' for '--rows <ROWS>'"),
+        ("demos", "unrecognized subcommand 'demos' (tip: a similar subcommand exists: 'demo')"),
+        ("completions klingon", "invalid value 'klingon' for '<SHELL>'"),
+    ];
+    for (args, message) in cases {
+        let output = noodl(args);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{args}: {text}");
+        assert!(text.starts_with(&format!("noodl: {message}")), "{args}: {text}");
+        assert_eq!(text.lines().count(), 1, "{args}: {text}");
+        assert!(output.stdout.is_empty(), "{args}");
+    }
+}
+
+#[test]
+fn too_large_for_any_machine_is_refused() {
+    for size in
+        ["--n 4000000000 --patterns 4000000000", "--patterns 3000000", "--rows 5000000 --cols 5000000"]
+    {
+        let output = noodl(&format!("recover {size}"));
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.starts_with("noodl: this needs about") && text.lines().count() == 1, "{text}");
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_not_a_failure() {
+    let mut child = Command::new(cargo_bin!("noodl"))
+        .args(["recover", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(output.stderr.is_empty(), "{}", stderr(&output));
+}
+
+#[test]
+fn help_names_every_command_and_shows_examples() {
+    for args in ["--help", "recover --help", "demo --help", "help"] {
+        let output = noodl(args);
+        assert!(output.status.success() && output.stderr.is_empty(), "{args}");
+        assert!(stdout(&output).contains("Usage: noodl"), "{args}");
+    }
+    let help = stdout(&noodl("--help"));
+    for part in ["demo", "recover", "completions", "Examples:", "Exit codes:"] {
+        assert!(help.contains(part), "{part}");
+    }
+    let none = noodl("");
+    assert_eq!(none.status.code(), Some(2));
+    assert!(stdout(&noodl("--version")).starts_with("noodl "));
+}
+
+#[test]
+fn completions_are_made_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = noodl(&format!("completions {shell}"));
+        assert!(output.status.success() && stdout(&output).contains("start-distance"), "{shell}");
+    }
+}
