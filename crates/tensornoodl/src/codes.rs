@@ -25,7 +25,7 @@ use rayon::prelude::*;
 
 use crate::dense::{add_scaled, dot, transposed_product};
 use crate::dictionary::Dictionary;
-use crate::params::{Params, Solver};
+use crate::params::{Params, Rule, Solver};
 use crate::sparse::Sparse;
 use crate::tensor::{Place, Tensor};
 use crate::untangle::{Factors, untangle};
@@ -89,11 +89,40 @@ pub struct Roads {
     pub unsettled: usize,
 }
 
-/// What stage I knows when it is done.
-pub(crate) struct Encoded {
+/// Codes of some fibers, and what they leave of them.
+pub(crate) struct Fitted {
     pub(crate) codes: Sparse,
     /// |y - A x|^2 of every fiber.
     pub(crate) residuals: Vec<f64>,
+}
+
+impl Fitted {
+    fn new(patterns: usize) -> Fitted {
+        Fitted { codes: Sparse::new(patterns), residuals: Vec::new() }
+    }
+
+    fn push(&mut self, code: &[(u32, f64)], residual: f64) {
+        self.codes.push(code);
+        self.residuals.push(residual);
+    }
+
+    fn append(&mut self, other: &Fitted) {
+        self.codes.append(&other.codes);
+        self.residuals.extend_from_slice(&other.residuals);
+    }
+}
+
+/// What stage I knows when it is done.
+pub(crate) struct Encoded {
+    /// X.
+    pub(crate) found: Fitted,
+    /// What stage III learns from.
+    ///
+    /// The paper's step takes X. The adaptive one, which moves by the whole of what it sees, takes
+    /// the codes of at least code_floor / 2, fitted again without the smaller ones. By
+    /// [alg:coeff_init] these are no codes; yet a wrong one that fits is stable: if
+    /// A_i = A*_i - x A_l, then A_i + x A_l explains every fiber of pattern i.
+    pub(crate) believed: Fitted,
     /// |y|^2 of every fiber.
     pub(crate) energies: Vec<f64>,
     pub(crate) roads: Roads,
@@ -101,13 +130,13 @@ pub(crate) struct Encoded {
 
 impl Encoded {
     fn new(patterns: usize) -> Encoded {
-        let codes = Sparse::new(patterns);
-        Encoded { codes, residuals: Vec::new(), energies: Vec::new(), roads: Roads::default() }
+        let fitted = || Fitted::new(patterns);
+        Encoded { found: fitted(), believed: fitted(), energies: Vec::new(), roads: Roads::default() }
     }
 
     fn append(&mut self, other: &Encoded) {
-        self.codes.append(&other.codes);
-        self.residuals.extend_from_slice(&other.residuals);
+        self.found.append(&other.found);
+        self.believed.append(&other.believed);
         self.energies.extend_from_slice(&other.energies);
         self.roads.direct += other.roads.direct;
         self.roads.iht += other.roads.iht;
@@ -138,6 +167,10 @@ fn encode_block(dictionary: &Dictionary, gram: &[f64], fibers: &[f64], params: &
     let mut products = vec![0.0; m * (fibers.len() / n)];
     transposed_product(&mut products, dictionary.values(), fibers, n);
 
+    let least = match params.rule {
+        Rule::Paper { .. } => 0.0,
+        Rule::Adaptive => params.code_floor / 2.0,
+    };
     let mut work = Work::new(m);
     let mut residual = vec![0.0; n];
     let mut encoded = Encoded::new(m);
@@ -155,25 +188,39 @@ fn encode_block(dictionary: &Dictionary, gram: &[f64], fibers: &[f64], params: &
             solve_on_support(code, factor, d, gram);
         }
         let energy = dot(y, y);
-        residual_of(&mut residual, y, dictionary, &work.code);
-        let mut squared = dot(&residual, &residual);
-        if !settled && !(squared <= energy) {
+        let mut rest = residual_of(&mut residual, y, dictionary, &work.code);
+        if !settled && (rest.is_nan() || rest > energy) {
             work.code.clear();
-            squared = energy;
+            rest = energy;
         }
-        encoded.codes.push(&work.code);
-        encoded.residuals.push(squared);
+        encoded.found.push(&work.code, rest);
+        let small = |code: &[(u32, f64)]| code.iter().any(|entry| entry.1.abs() < least);
+        if small(&work.code) {
+            let Work { code, factor, .. } = &mut work;
+            while small(code) {
+                code.retain(|entry| entry.1.abs() >= least);
+                solve_on_support(code, factor, d, gram);
+            }
+            rest = residual_of(&mut residual, y, dictionary, code);
+        }
+        encoded.believed.push(&work.code, rest);
         encoded.energies.push(energy);
     }
     encoded
 }
 
-/// r = y - A x.
-pub(crate) fn residual_of(residual: &mut [f64], y: &[f64], dictionary: &Dictionary, code: &[(u32, f64)]) {
+/// r = y - A x; returns |r|^2.
+pub(crate) fn residual_of(
+    residual: &mut [f64],
+    y: &[f64],
+    dictionary: &Dictionary,
+    code: &[(u32, f64)],
+) -> f64 {
     residual.copy_from_slice(y);
     for &(pattern, x) in code {
         add_scaled(residual, -x, dictionary.pattern(pattern as usize));
     }
+    dot(residual, residual)
 }
 
 /// Scratch space of the solvers, and the code they leave.

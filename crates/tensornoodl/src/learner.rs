@@ -88,7 +88,7 @@ impl Learner {
     /// Stage I alone: codes of a tensor under the present dictionary, which stays as it is.
     pub fn encode(&self, tensor: &Tensor<'_>) -> Result<Codes, Error> {
         self.check_features(tensor)?;
-        Ok(Codes::new(encode(&self.dictionary, tensor, &self.params).codes, tensor))
+        Ok(Codes::new(encode(&self.dictionary, tensor, &self.params).found.codes, tensor))
     }
 
     /// One step of Alg. 1: codes the tensor (I) and moves the dictionary (III). The factors (II)
@@ -138,7 +138,8 @@ impl Learner {
                 continue;
             }
             let fibers = encoded.energies.iter().filter(|energy| **energy > 0.0).count();
-            let (energy, rest): (f64, f64) = (encoded.energies.iter().sum(), encoded.residuals.iter().sum());
+            let (energy, rest): (f64, f64) =
+                (encoded.energies.iter().sum(), encoded.found.residuals.iter().sum());
             let change = relative_change(&self.dictionary, &dictionary);
             self.dictionary = dictionary;
             self.adaptive = adaptive.unwrap_or_else(|| self.adaptive.clone());
@@ -147,7 +148,7 @@ impl Learner {
                 step: number,
                 fibers,
                 fibers_used,
-                mean_code_size: encoded.codes.nnz() as f64 / fibers.max(1) as f64,
+                mean_code_size: encoded.found.codes.nnz() as f64 / fibers.max(1) as f64,
                 fit: if energy > 0.0 { (rest / energy).sqrt() } else { 0.0 },
                 change,
                 activity,
@@ -155,7 +156,7 @@ impl Learner {
                 passes,
                 encode_time,
                 update_time,
-                codes: Codes::new(encoded.codes, tensor),
+                codes: Codes::new(encoded.found.codes, tensor),
             });
         }
     }

@@ -3,7 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::learner::{Learner, Step};
 use crate::metrics::{Matching, Oracle};
@@ -93,12 +92,6 @@ impl Recovery {
         &self.learner
     }
 
-    /// The relative error of a dictionary against the planted one. Patterns are matched at the
-    /// start, where they are near the true ones, and keep their names.
-    fn error_a(&self, found: &Dictionary) -> f64 {
-        self.matching.error_a(found, self.planted.true_dictionary())
-    }
-
     /// Makes the next tensor and learns from it.
     pub fn advance(&mut self) -> Result<Progress, Error> {
         let t = self.learner.steps() + 1;
@@ -117,8 +110,13 @@ impl Recovery {
         if let Some(oracle) = &mut self.oracle {
             oracle.add(&made.tensor, truth);
         }
+        // Patterns that are near keep their names; only where one is not can the matching change.
+        let (found, planted) = (self.learner.dictionary(), self.planted.true_dictionary());
+        if self.matching.distances(found, planted).iter().any(|distance| *distance > 0.5) {
+            self.matching = Matching::new(found, planted)?;
+        }
         let progress = Progress {
-            error_a: self.error_a(self.learner.dictionary()),
+            error_a: self.matching.error_a(found, planted),
             error_x: self.matching.error_x(&step.codes, truth),
             support: self.matching.same_support(&step.codes, truth),
             step,

@@ -79,7 +79,7 @@ impl<'a> Tensor<'a> {
                 return Err(Error::OutOfBounds { entry, feature, row, col, shape });
             }
             let place = Place { row: row as u32, col: col as u32 };
-            if !(value.abs() <= LARGEST) {
+            if is_unusable(value) {
                 return Err(Error::NotFinite { feature, place, value });
             }
             places.push(place);
@@ -171,8 +171,13 @@ impl<'a> Tensor<'a> {
     }
 }
 
+/// NaN, infinite, or too large to be squared.
+fn is_unusable(value: f64) -> bool {
+    value.is_nan() || value.abs() > LARGEST
+}
+
 fn check_finite(fiber: &[f64], place: Place) -> Result<(), Error> {
-    match fiber.iter().position(|value| !(value.abs() <= LARGEST)) {
+    match fiber.iter().position(|&value| is_unusable(value)) {
         Some(feature) => Err(Error::NotFinite { feature, place, value: fiber[feature] }),
         None => Ok(()),
     }

@@ -52,7 +52,7 @@ impl<'a> Active<'a> {
         // A fiber with as many patterns as features is fitted whatever they are, and tells nothing.
         let tells = |fiber: usize, code: &[(u32, f64)]| used[fiber] && code.len() < dictionary.features();
         let mut codes = Sparse::new(dictionary.patterns());
-        for (fiber, code) in encoded.codes.columns().enumerate() {
+        for (fiber, code) in encoded.believed.codes.columns().enumerate() {
             codes.push(if tells(fiber, code) { code } else { &[] });
         }
         let by_pattern = codes.transpose();
@@ -79,7 +79,7 @@ impl<'a> Active<'a> {
             |residual, (sum, &i)| {
                 for &(fiber, x) in self.by_pattern.column(i) {
                     let fiber = fiber as usize;
-                    let code = self.encoded.codes.column(fiber);
+                    let code = self.encoded.believed.codes.column(fiber);
                     residual_of(residual, self.tensor.fiber(fiber), self.dictionary, code);
                     add_scaled(sum, weight(fiber, x), residual);
                 }
@@ -96,7 +96,7 @@ impl<'a> Active<'a> {
         let mut moment = vec![0.0; k * k];
         moment.par_chunks_exact_mut(k).zip(&self.patterns).for_each(|(column, &i)| {
             for &(fiber, x) in self.by_pattern.column(i) {
-                for &(l, x_l) in self.encoded.codes.column(fiber as usize) {
+                for &(l, x_l) in self.encoded.believed.codes.column(fiber as usize) {
                     column[position[l as usize]] += weights[fiber as usize] * x * x_l;
                 }
             }
@@ -124,9 +124,9 @@ pub(crate) fn fiber_weights(active: &Active<'_>) -> Vec<f64> {
             return 0.0;
         }
         let freedom = n.saturating_sub(code.len()) as f64;
-        freedom / encoded.residuals[fiber].max(1e-24 * encoded.energies[fiber])
+        freedom / encoded.believed.residuals[fiber].max(1e-24 * encoded.energies[fiber])
     };
-    encoded.codes.columns().enumerate().map(weight).collect()
+    encoded.believed.codes.columns().enumerate().map(weight).collect()
 }
 
 /// What a tensor tells the adaptive step of the k patterns it shows: sums over its fibers.
@@ -150,7 +150,7 @@ struct Sums {
 impl Sums {
     fn new(active: &Active<'_>, weights: &[f64]) -> Sums {
         let (n, k) = (active.dictionary.features() as f64, active.patterns.len());
-        let size = |fiber: usize| active.encoded.codes.column(fiber).len() as f64;
+        let size = |fiber: usize| active.encoded.believed.codes.column(fiber).len() as f64;
         let shared = |&i: &usize| {
             let evidence =
                 |&(fiber, x): &(u32, f64)| weights[fiber as usize] * x * x * (size(fiber as usize) - 1.0);
@@ -163,7 +163,7 @@ impl Sums {
             evidence: (0..k).map(|i| moment[i * k + i]).collect(),
             shared: active.patterns.iter().map(shared).collect(),
             counts: active.patterns.iter().map(|&i| active.by_pattern.column(i).len()).collect(),
-            rest: weighed().map(|fiber| weights[fiber] * active.encoded.residuals[fiber]).sum(),
+            rest: weighed().map(|fiber| weights[fiber] * active.encoded.believed.residuals[fiber]).sum(),
             // A fiber has n, its codes take one each, a unit pattern n - 1.
             freedom: weighed().map(|fiber| n - size(fiber)).sum::<f64>() - (n - 1.0) * k as f64,
             moment,

@@ -1,5 +1,7 @@
 //! Inputs at the edges: values at the thresholds, nothing to learn from, and what must be refused.
 
+#![allow(clippy::unwrap_used)]
+
 use tensornoodl::synthetic::{Plan, Planted, Values};
 use tensornoodl::{
     Dictionary, Error, Learner, Params, Passes, Place, Rule, Samples, Shape, Solver, Sparse, Tensor,

@@ -2,6 +2,8 @@
 //! codes are not +-1 and the fibers are noisy, so that a sign for a value, a missing square root
 //! or a wrong scale shows.
 
+#![allow(clippy::unwrap_used)]
+
 use serde_json::Value;
 use tensornoodl::{
     Codes, Dictionary, Learner, Params, Passes, Place, Rule, Samples, Shape, Solver, Sparse, Tensor,

@@ -1,5 +1,7 @@
 //! Errors on small cases worked out by hand.
 
+#![allow(clippy::unwrap_used)]
+
 use tensornoodl::metrics::{Matching, Oracle};
 use tensornoodl::{Codes, Dictionary, Factors, Place, Shape, Sparse, Tensor};
 

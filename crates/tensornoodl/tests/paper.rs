@@ -5,6 +5,8 @@
 //! Runs the cells of J = K = 100 with at most 300 patterns; with `NOODL_GRID=full` all of
 //! J = K = 100, and J = K = 300 at 0.005 and 0.01. With `--nocapture` it prints the table.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 use rayon::prelude::*;
 use tensornoodl::recovery::{Outcome, Recovery};
 use tensornoodl::synthetic::{Plan, Planted};

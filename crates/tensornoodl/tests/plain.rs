@@ -1,5 +1,7 @@
 //! Alg. 1 and 2 of the paper in dense, obvious code, and the crate beside it: they must agree to 1e-12.
 
+#![allow(clippy::unwrap_used)]
+
 use tensornoodl::synthetic::{Plan, Planted, Values};
 use tensornoodl::{Dictionary, Learner, Params, Rule, Solver, Sparse, Tensor};
 
@@ -167,11 +169,11 @@ fn learner_is_alg_1() {
 #[test]
 fn direct_solver_is_the_limit_of_iht() {
     let planted = stream();
-    for (t, distance) in [(1, 0.0), (2, 0.1), (3, 0.3), (4, 0.5)] {
+    for (t, distance) in [(1, 0.0), (2, 0.15), (3, 0.4)] {
         let start = planted.start(distance).unwrap();
-        let params = Params { code_floor: 0.6, iht_steps: 5000, ..Params::default() };
+        let params = Params { code_floor: 0.6, iht_steps: 1500, ..Params::default() };
         let tensor = planted.tensor(t).tensor;
-        let limit = codes(&of_dictionary(&start), &of_fibers(&tensor), params.eta_x, params.tau, 0.6, 5000);
+        let limit = codes(&of_dictionary(&start), &of_fibers(&tensor), params.eta_x, params.tau, 0.6, 1500);
         let mut learner = Learner::new(start, params).unwrap();
         let found = learner.encode(&tensor).unwrap();
         assert_near(&dense(found.matrix()), &limit, 1e-12, "codes");

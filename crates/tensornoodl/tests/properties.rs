@@ -1,5 +1,7 @@
 //! Laws that hold for any input.
 
+#![allow(clippy::unwrap_used)]
+
 use proptest::prelude::*;
 use tensornoodl::metrics::Matching;
 use tensornoodl::{Codes, Dictionary, Learner, Params, Place, Rule, Shape, Solver, Sparse, Tensor};
@@ -20,15 +22,18 @@ fn triplets() -> impl Strategy<Value = Vec<(usize, usize, usize, f64)>> {
     proptest::collection::vec((0..FEATURES, 0..ROWS, 0..COLS, value), 0..60)
 }
 
+/// A code, and what is added to the fiber it makes.
+type Mixture = (Vec<(usize, f64)>, Vec<f64>);
+
 /// Fibers that mix one to three patterns with values that are not +-1, plus a little of anything.
-fn mixtures(patterns: usize) -> impl Strategy<Value = Vec<(Vec<(usize, f64)>, Vec<f64>)>> {
+fn mixtures(patterns: usize) -> impl Strategy<Value = Vec<Mixture>> {
     let entry = (0..patterns, prop_oneof![-2.0..-0.6, 0.6..2.0]);
     let code = proptest::collection::vec(entry, 1..4);
     let noise = proptest::collection::vec(-0.05..0.05, FEATURES);
     proptest::collection::vec((code, noise), ROWS * COLS)
 }
 
-fn tensor_of(dictionary: &Dictionary, fibers: &[(Vec<(usize, f64)>, Vec<f64>)]) -> Tensor<'static> {
+fn tensor_of(dictionary: &Dictionary, fibers: &[Mixture]) -> Tensor<'static> {
     let mut values = Vec::new();
     for (code, noise) in fibers {
         let mut y = noise.clone();

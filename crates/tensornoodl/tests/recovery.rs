@@ -1,5 +1,7 @@
 //! Planted factorizations are found, whatever the values, the noise and the number of threads.
 
+#![allow(clippy::unwrap_used)]
+
 use tensornoodl::recovery::{Outcome, Recovery};
 use tensornoodl::synthetic::{Plan, Planted, Values};
 use tensornoodl::{Learner, Params, Passes, Rule, Samples, Solver};
@@ -41,6 +43,21 @@ fn codes_need_not_be_plus_or_minus_one() {
     assert_exact(&recover(plan.clone(), params.clone(), 1e-13, 40), 1e-13);
     let paper = Params { rule: Rule::Paper { eta_a: 30.0 }, solver: Solver::Iht, ..params };
     assert_exact(&recover(plan, paper, 1e-11, 300), 1e-11);
+}
+
+/// With a floor far below the true codes, or true codes far above their floor, many small wrong
+/// codes fit at first. A full step on one of them would ruin its pattern for good.
+#[test]
+fn small_wrong_codes_are_not_learned_from() {
+    let small =
+        Plan { features: 100, patterns: 30, rows: 40, cols: 50, alpha: 0.1, beta: 0.08, ..Plan::default() };
+    let params = |code_floor| Params { code_floor, ..Params::default() };
+    assert_exact(&recover(small, params(0.3), 1e-12, 20), 1e-12);
+    let law = Values::SubGaussian { floor: 0.5 };
+    let spread = Plan { row_values: law, col_values: law, alpha: 0.03, ..Plan::default() };
+    assert_exact(&recover(spread, params(0.25), 1e-12, 20), 1e-12);
+    let few = Plan { features: 20, patterns: 20, rows: 50, cols: 50, ..Plan::default() };
+    assert_exact(&recover(few, params(1.0), 1e-12, 20), 1e-12);
 }
 
 #[test]

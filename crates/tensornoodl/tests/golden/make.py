@@ -34,6 +34,18 @@ def limit(A, Y, eta_x, tau, C):
     return iht(A, Y, eta_x, tau, C, 3000)
 
 
+def believed(A, X, Y, least):
+    """What the adaptive step learns from: codes of at least `least`, fitted again without the others."""
+    X = X.copy()
+    for f in range(Y.shape[1]):
+        while np.any((X[:, f] != 0) & (np.abs(X[:, f]) < least)):
+            S = np.flatnonzero(np.abs(X[:, f]) >= least)
+            X[:, f] = 0.0
+            if len(S):
+                X[S, f] = np.linalg.lstsq(A[:, S], Y[:, f], rcond=None)[0]
+    return X
+
+
 def unit(A):
     return A / np.linalg.norm(A, axis=0)
 
@@ -161,21 +173,24 @@ def make():
     golden["rank_one"] = [float(x) for x in share]
 
     # The adaptive step over six tensors with noise; a pattern turns before the fifth.
-    A, truth, rule, stream, resets = A0, A_true.copy(), Adaptive(m), [], 0
+    A, truth, rule, stream, resets, dropped = A0, A_true.copy(), Adaptive(m), [], 0, 0
     for t in range(6):
         if t == 4:
             truth[:, 0] = unit(truth[:, :1] + 0.7 * unit(rng.standard_normal((n, 1))))[:, 0]
         _, _, S = draw(rng, J, K, m, 0.3, 0.3)
         at = np.flatnonzero(np.abs(S).sum(axis=0))
         Y = truth @ S[:, at] + 0.1 * rng.standard_normal((n, len(at))) / np.sqrt(n)
-        A, reset = rule.step(A, limit(A, Y, eta_x, tau, floor), Y)
+        X = limit(A, Y, eta_x, tau, floor)
+        Xb = believed(A, X, Y, floor / 2)
+        dropped += int((X != 0).sum() - (Xb != 0).sum())
+        A, reset = rule.step(A, Xb, Y)
         resets += reset
         stream.append({
             "fibers": columns(Y),
             "places": [[int(c % J), int(c // J)] for c in at],
             "dictionary": columns(A),
         })
-    assert resets > 0, "the stream must show the test a reset"
+    assert resets > 0 and dropped > 0, "the stream must show the test a reset and a code that is not believed"
     golden["stream"] = stream
     return golden
 
