@@ -32,7 +32,7 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     Demo(cmd::demo::Args),
-    Recover(cmd::recover::Args),
+    Recover(Box<cmd::recover::Args>),
     Completions(cmd::completions::Args),
 }
 

@@ -206,7 +206,7 @@ impl Planted {
         (2.0 / (self.plan.features as f64).ln()).min(1.0)
     }
 
-    /// The tensor of a step; steps count from 1.
+    /// The tensor of a step, Z(t) = sum_i A_i o B_i(t) o C_i(t) [CPD]; steps count from 1.
     pub fn tensor(&self, step: u64) -> PlantedTensor {
         let plan = &self.plan;
         let (n, m) = (plan.features, plan.patterns);

@@ -188,7 +188,7 @@ fn triplets_are_added_sorted_and_pruned() {
 
 #[test]
 fn given_fibers_are_not_copied() {
-    let values = vec![1.0; 6];
+    let values = [1.0; 6];
     let places = [Place { row: 0, col: 1 }, Place { row: 0, col: 0 }];
     let tensor = Tensor::from_fibers(shape(3, 1, 2), &values[..], &places[..]).unwrap();
     assert!(std::ptr::eq(tensor.values(), &values[..]));
