@@ -318,10 +318,13 @@ impl Adaptive {
             self.prior.noise += v * d[at];
             self.prior.evidence += d[at] * d[at];
         }
-        let features = (gradient.len() / k) as f64;
-        let prior = self.prior.variance(features);
-        let mut variance: Vec<f64> =
-            patterns.iter().map(|&i| self.variance[i].unwrap_or(prior).max(ROUNDING)).collect();
+        let prior = self.prior.variance((gradient.len() / k) as f64);
+        // At a first sight v still contains what the errors of other patterns leave in mixed fibers,
+        // and would hold back a pattern that is seen clearly. So the prior grows with the ratio of
+        // signal to noise: where the ratio is large, the first step is a full one.
+        let first = |at: usize| prior * (1.0 + prior * d[at] / v);
+        let past = |(at, &i): (usize, &usize)| self.variance[i].unwrap_or_else(|| first(at)).max(ROUNDING);
+        let mut variance: Vec<f64> = patterns.iter().enumerate().map(past).collect();
         // A reset raises what is expected of the pattern's companions; three rounds settle it.
         for _ in 0..3 {
             let expected: Vec<f64> = (0..k)

@@ -101,7 +101,7 @@ class Adaptive:
         fresh = np.isnan(self.P[act])
         self.prior += [square[fresh].sum(), v * d[fresh].sum(), (d[fresh] ** 2).sum()]
         first = max(self.prior[0] - self.prior[1], np.sqrt(2 / n) * self.prior[1]) / max(self.prior[2], 1e-300)
-        P = np.where(fresh, first, self.P[act])
+        P = np.where(fresh, first * (1 + first * d / v), self.P[act])
         resets = 0
         for _ in range(3):
             expected = v * d + E**2 @ P
