@@ -11,11 +11,13 @@
 //! Codes have one or two entries, so that after the dense product A'Y everything is sparse.
 //!
 //! Departs: [`Solver::Direct`] computes the limit of this iteration, R -> infinity, without
-//! iterating. While the support S of x(0) stays, the iterates approach the least-squares codes x,
-//! G_SS x = d_S, and never get further from them than x(0) is (eta_x < 1). With e = |x(0) - x|,
+//! iterating. While the support S of x(0) stays, the error x(r) - x against the least-squares codes
+//! G_SS x = d_S is multiplied by I - eta_x G_SS in each step, and shrinks if eta_x |G_SS| < 2. So with
+//! e = |x(0) - x|, and a row sum for the norm of G_SS,
 //!
 //! ```text
-//! |x_i| - e >= tau for i in S,    eta_x (|d_i - G_iS x| + |G_iS| e) < tau for i outside S
+//! eta_x max_i sum_l |G_il| < 2 over S,    |x_i| - e >= tau for i in S,
+//! eta_x (|d_i - G_iS x| + |G_iS| e) < tau for i outside S
 //! ```
 //!
 //! prove that no step drops an entry and none lets one in: x is where the paper's iteration ends,
@@ -246,6 +248,10 @@ fn direct(work: &mut Work, d: &[f64], gram: &[f64], params: &Params) -> bool {
     if !solve_on_support(code, factor, d, gram) {
         return false;
     }
+    let row_sum = |&(i, _): &(u32, f64)| -> f64 {
+        code.iter().map(|&(l, _)| gram[l as usize * m + i as usize].abs()).sum()
+    };
+    let shrinks = code.iter().all(|entry| params.eta_x * row_sum(entry) < 2.0);
     let distance = code.iter().map(|&(i, x)| (d[i as usize] - x).powi(2)).sum::<f64>().sqrt();
     // d_i - G_iS x and |G_iS|^2 of all patterns; on the support the first is zero.
     gradient.copy_from_slice(d);
@@ -260,7 +266,7 @@ fn direct(work: &mut Work, d: &[f64], gram: &[f64], params: &Params) -> bool {
     }
     let stays = code.iter().all(|&(_, x)| x.abs() - distance >= params.tau);
     let enters = |(g, c): (&f64, &f64)| params.eta_x * (g.abs() + c.sqrt() * distance) >= params.tau;
-    stays && !gradient.iter().zip(coupling.iter()).any(enters)
+    shrinks && stays && !gradient.iter().zip(coupling.iter()).any(enters)
 }
 
 /// Solves G_SS x_S = d_S by Cholesky, S being the support of `code`; false, and the code as it was,

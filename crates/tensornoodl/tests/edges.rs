@@ -78,6 +78,24 @@ fn unsettled_codes_are_counted_and_never_harm() {
 }
 
 #[test]
+fn a_limit_that_the_iteration_does_not_reach_is_not_claimed() {
+    // G has eigenvalue 2.13 along (0.67, 0.67, 0.33), and eta_x 2.13 > 2. The codes lie almost along another
+    // eigenvector, so that x(0) is near and every other part of the check holds.
+    let patterns = vec![1.0, 0.0, 0.0, 0.99, 0.0199_f64.sqrt(), 0.0, 0.283, 0.0200611, 0.9589090];
+    let start = Dictionary::from_columns(3, patterns).unwrap();
+    let code = [-2.36 + 0.07, -2.36 + 0.07, 9.43 + 0.03];
+    let fiber: Vec<f64> = (0..3).map(|f| (0..3).map(|i| code[i] * start.pattern(i)[f]).sum()).collect();
+    let tensor = Tensor::from_fibers(shape(3, 1, 1), fiber, vec![Place { row: 0, col: 0 }]).unwrap();
+    let roads = |eta_x, solver| {
+        let params = Params { eta_x, solver, ..Params::default() };
+        Learner::new(start.clone(), params).unwrap().learn(&tensor).unwrap().roads
+    };
+    assert_eq!(roads(0.8, Solver::Direct).direct, 1);
+    assert_eq!(roads(0.95, Solver::Iht).unsettled, 1);
+    assert_eq!(roads(0.95, Solver::Direct).unsettled, 1);
+}
+
+#[test]
 fn a_tensor_without_fibers_is_a_normal_step() {
     for rule in [Rule::Adaptive, Rule::Paper { eta_a: 20.0 }] {
         for passes in [Passes::Fixed(1), Passes::Fixed(3)] {

@@ -92,7 +92,7 @@ pub(crate) struct Args {
     iht_steps: usize,
 
     /// Stop once the relative error of A is at most this.
-    #[arg(long, default_value_t = 1e-10, help_heading = "Run")]
+    #[arg(long, default_value = "1e-10", help_heading = "Run")]
     tolerance: f64,
     /// Stop after this many tensors.
     #[arg(long, default_value_t = 1000, help_heading = "Run")]
