@@ -260,7 +260,7 @@ impl Adaptive {
         let mut fit = sums.gradient.clone();
         let factor = sums.regular(|i| 1e-10 * sums.evidence[i]).ok_or(not_finite.clone())?;
         factor.solve_from_right(&mut fit);
-        let squares = (sums.rest - dot(&fit, &sums.gradient)).max(1e-14 * sums.rest);
+        let squares = (sums.rest - dot(&fit, &sums.gradient)).max(0.0);
         state.noise.add(Noise { squares, freedom: sums.freedom }, tail);
         let v = state.noise.level(n);
 
@@ -357,10 +357,11 @@ impl Noise {
         }
     }
 
-    /// v: the noise of a whole fiber.
+    /// v: the noise of a whole fiber. The weights make it about n before anything is fitted;
+    /// 1e-14 of that is rounding.
     fn level(&self, n: usize) -> f64 {
-        let per_value = if self.freedom > 0.0 { self.squares / self.freedom } else { 1e-14 };
-        n as f64 * per_value
+        let per_value = if self.freedom > 0.0 { self.squares / self.freedom } else { 0.0 };
+        n as f64 * per_value.max(1e-14)
     }
 }
 

@@ -84,13 +84,13 @@ class Adaptive:
 
         H = np.linalg.solve(E + np.diag(1e-10 * d), G.T).T
         rest = (w * (R**2).sum(axis=0)).sum()
-        rss = max(rest - (H * G).sum(), 1e-14 * rest)
+        rss = max(rest - (H * G).sum(), 0)
         dof = (n - size).sum() - (n - 1) * k
         if dof > 0:
             spread = 2 * np.sqrt(tail / dof)
             same = self.dof > 0 and 1 - spread < (rss / dof) / (self.rss / self.dof) < 1 + spread + spread**2 / 2
             self.rss, self.dof = (self.rss + rss, self.dof + dof) if same else (rss, dof)
-        v = n * (self.rss / self.dof if self.dof > 0 else 1e-14)
+        v = n * max(self.rss / self.dof if self.dof > 0 else 0, 1e-14)
 
         U = H / np.linalg.norm(H, axis=0)
         off = ((U.T @ U) ** 2).sum() - k
