@@ -8,7 +8,8 @@ mod progress;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,9 +62,10 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         // The reader has seen enough (`noodl ... | head`): not a failure.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if io_error(&error) == Some(io::ErrorKind::BrokenPipe) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&format!("{error:#}"));
+            let what = if io_error(&error).is_some() { "cannot write the output: " } else { "" };
+            complain(&format!("{what}{error:#}"));
             ExitCode::from(exit_code(&error))
         }
     }
@@ -79,17 +81,18 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let broken = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
-    let json = |error: &serde_json::Error| error.io_error_kind() == Some(io::ErrorKind::BrokenPipe);
-    error.downcast_ref().is_some_and(broken) || error.downcast_ref().is_some_and(json)
+/// The kind of a failure to write; nothing is read yet.
+fn io_error(error: &anyhow::Error) -> Option<io::ErrorKind> {
+    let json = || error.downcast_ref().and_then(serde_json::Error::io_error_kind);
+    error.downcast_ref().map(io::Error::kind).or_else(json)
 }
 
 /// Help and version go where clap sends them; anything else is one line.
 fn refuse(error: &clap::Error) -> ExitCode {
-    if !error.use_stderr() {
+    let help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if help || !error.use_stderr() {
         return match error.print() {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(()) => ExitCode::from(if help { 2 } else { 0 }),
             Err(_) => ExitCode::FAILURE,
         };
     }
@@ -99,7 +102,9 @@ fn refuse(error: &clap::Error) -> ExitCode {
     let more: Vec<&str> =
         lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
     let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
-    complain(&format!("{first}{more}; see noodl --help"));
+    let command = std::env::args().nth(1).filter(|name| Args::command().find_subcommand(name).is_some());
+    let command = command.map_or("noodl".into(), |name| format!("noodl {name}"));
+    complain(&format!("{first}{more}; see {command} --help"));
     ExitCode::from(2)
 }
 

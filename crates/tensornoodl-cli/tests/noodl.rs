@@ -1,6 +1,6 @@
 //! The real program, run as a user would.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::process::{Command, Output, Stdio};
 
@@ -160,7 +160,7 @@ fn bad_input_is_refused_in_one_line() {
         ),
         (
             "recover --patern 3",
-            "unexpected argument '--patern' found (tip: a similar argument exists: '--patterns')",
+            "unexpected argument '--patern' found (tip: a similar argument exists: '--patterns'); see noodl recover --help",
         ),
         ("recover --rows many", "invalid value 'many' for '--rows <ROWS>'"),
         ("demos", "unrecognized subcommand 'demos' (tip: a similar subcommand exists: 'demo')"),
@@ -203,6 +203,18 @@ fn a_closed_pipe_is_not_a_failure() {
 }
 
 #[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {
+        return eprintln!("skipped: no /dev/full on this system");
+    };
+    let mut command = Command::new(cargo_bin!("noodl"));
+    let output =
+        command.args(["recover", "--json", "-q"]).stdout(full).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).starts_with("noodl: cannot write the output: "), "{}", stderr(&output));
+}
+
+#[test]
 fn help_names_every_command_and_shows_examples() {
     for args in ["--help", "recover --help", "demo --help", "help"] {
         let output = noodl(args);
@@ -215,6 +227,7 @@ fn help_names_every_command_and_shows_examples() {
     }
     let none = noodl("");
     assert_eq!(none.status.code(), Some(2));
+    assert!(stderr(&none).contains("Usage: noodl <COMMAND>") && none.stdout.is_empty());
     assert!(stdout(&noodl("--version")).starts_with("noodl "));
 }
 
