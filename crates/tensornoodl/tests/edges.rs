@@ -96,6 +96,24 @@ fn a_limit_that_the_iteration_does_not_reach_is_not_claimed() {
 }
 
 #[test]
+fn every_fiber_is_counted_on_its_road() {
+    // More fibers than a block holds.
+    let fibers = 700;
+    let places: Vec<Place> = (0..fibers).map(|row| Place { row, col: 0 }).collect();
+    let values = [2.0, 0.0, 0.0].repeat(fibers as usize);
+    let tensor = Tensor::from_fibers(shape(3, fibers as usize, 1), values, places).unwrap();
+    let roads = |params| {
+        let roads = Learner::new(identity(3), params).unwrap().learn(&tensor).unwrap().roads;
+        (roads.direct, roads.iht, roads.unsettled)
+    };
+    assert_eq!(roads(Params::default()), (700, 0, 0));
+    assert_eq!(roads(Params { solver: Solver::Iht, ..Params::default() }), (0, 700, 0));
+    // Entering in steps of eta_x, two steps are not enough.
+    let slow = Params { solver: Solver::Iht, code_floor: 8.0, iht_steps: 2, ..Params::default() };
+    assert_eq!(roads(slow), (0, 0, 700));
+}
+
+#[test]
 fn a_tensor_without_fibers_is_a_normal_step() {
     for rule in [Rule::Adaptive, Rule::Paper { eta_a: 20.0 }] {
         for passes in [Passes::Fixed(1), Passes::Fixed(3)] {
