@@ -399,3 +399,52 @@ fn significance(mut fit: Vec<f64>, n: usize, tail: f64) -> f64 {
     let freedom = if off_diagonal > 0.0 { (pairs / off_diagonal).clamp(1.0, n as f64) } else { n as f64 };
     1.0 + 2.0 * (tail / freedom).sqrt() + 2.0 * tail / freedom
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn significance_follows_the_tail_of_chi_square() {
+        let (n, tail) = (4, 3.0);
+        let bound = |freedom: f64| 1.0 + 2.0 * (tail / freedom).sqrt() + 2.0 * tail / freedom;
+        let near =
+            |fit: &[f64], freedom: f64| (significance(fit.to_vec(), n, tail) - bound(freedom)).abs() < 1e-12;
+        // Orthogonal columns of any length: all n degrees of freedom.
+        assert!(near(&[2.0, 0.0, 0.0, 0.0, 0.0, 5.0, 0.0, 0.0], 4.0));
+        // Parallel columns: one. In between, one over the squared cosine.
+        assert!(near(&[2.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0], 1.0));
+        assert!(near(&[1.0, 0.0, 0.0, 0.0, 0.8, 0.6, 0.0, 0.0], 1.0 / 0.64));
+        // A column of rounding has no direction.
+        assert!(near(&[1.0, 0.0, 0.0, 0.0, 1e-13, 0.0, 0.0, 0.0], 4.0));
+    }
+
+    #[test]
+    fn noise_adds_up_until_it_changes() {
+        let mut noise = Noise::default();
+        assert_eq!(noise.level(10), 1e-13);
+        noise.add(Noise { squares: 7.0, freedom: -3.0 }, 1.0);
+        assert_eq!(noise, Noise::default(), "no degrees of freedom, no news");
+        noise.add(Noise { squares: 800.0, freedom: 400.0 }, 1.0);
+        assert_eq!(noise.level(10), 20.0);
+        // With a tail of 1 and 400 degrees of freedom, 0.9 to 1.105 times as much is chance.
+        noise.add(Noise { squares: 2.0 * 1.104 * 400.0, freedom: 400.0 }, 1.0);
+        assert_eq!(noise.freedom, 800.0);
+        noise.add(Noise { squares: 2.104 * 0.91 * 400.0, freedom: 400.0 }, 1.0);
+        assert_eq!(noise.freedom, 1200.0);
+        for factor in [0.89, 1.106] {
+            let mut changed = noise;
+            let squares = factor * 400.0 * noise.squares / noise.freedom;
+            changed.add(Noise { squares, freedom: 400.0 }, 1.0);
+            assert_eq!(changed, Noise { squares, freedom: 400.0 });
+        }
+    }
+
+    #[test]
+    fn the_prior_is_what_first_sights_show_above_the_noise() {
+        let prior = Prior { squares: 9.0, noise: 1.0, evidence: 4.0 };
+        assert_eq!(prior.variance(8.0), 2.0);
+        // Never below what could be seen.
+        assert_eq!(Prior { squares: 1.1, ..prior }.variance(8.0), 0.125);
+    }
+}
