@@ -96,6 +96,25 @@ fn a_limit_that_the_iteration_does_not_reach_is_not_claimed() {
 }
 
 #[test]
+fn an_entry_that_is_dropped_on_the_way_is_not_in_the_limit() {
+    // Two patterns at 60 degrees, codes 1 and -0.15: the second starts at 0.35, passes below tau on its
+    // way to -0.15, is dropped there and cannot come back. The first ends at a_1'y = 0.925.
+    let start = Dictionary::from_columns(2, vec![1.0, 0.0, 0.5, 0.75_f64.sqrt()]).unwrap();
+    let fiber = vec![1.0 - 0.15 * 0.5, -0.15 * 0.75_f64.sqrt()];
+    let tensor = Tensor::from_fibers(shape(2, 1, 1), fiber, vec![Place { row: 0, col: 0 }]).unwrap();
+    for solver in [Solver::Direct, Solver::Iht] {
+        let learner =
+            Learner::new(start.clone(), Params { solver, code_floor: 0.6, ..Params::default() }).unwrap();
+        let codes = learner.encode(&tensor).unwrap();
+        let code = codes.matrix().column(0);
+        assert!(
+            code.len() == 1 && code[0].0 == 0 && (code[0].1 - 0.925).abs() < 1e-12,
+            "{solver:?}: {code:?}"
+        );
+    }
+}
+
+#[test]
 fn every_fiber_is_counted_on_its_road() {
     // More fibers than a block holds.
     let fibers = 700;
