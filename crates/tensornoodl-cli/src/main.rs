@@ -93,6 +93,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     if help || !error.use_stderr() {
         return match error.print() {
             Ok(()) => ExitCode::from(if help { 2 } else { 0 }),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
         };
     }

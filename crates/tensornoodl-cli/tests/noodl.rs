@@ -91,6 +91,7 @@ fn every_option_of_recover_reaches_the_method() {
     }
     let stopped = outcome("--max-steps 1");
     assert_eq!((&stopped["steps"], &stopped["converged"]), (&1.into(), &false.into()));
+    assert_eq!(outcome("--start-distance 0")["steps"], 1, "one tensor at least");
     let loose = outcome("--tolerance 0.2");
     assert_eq!((&loose["steps"], &loose["converged"]), (&1.into(), &true.into()));
     let noisy = outcome("--noise 0.1 --max-steps 20");
@@ -134,6 +135,9 @@ fn strict_makes_missing_the_tolerance_an_error() {
 fn bad_input_is_refused_in_one_line() {
     let cases = [
         ("recover --alpha 1.5", "alpha is 1.5, it must be above 0 and at most 1"),
+        ("recover --alpha nan", "alpha is NaN, it must be above 0 and at most 1"),
+        ("recover --alpha 1e300", "alpha is 1e300, it must be above 0 and at most 1"),
+        ("recover --code-tolerance 1", "code_tolerance is 1, it must be at least 0 and below 1"),
         ("recover --beta 0", "beta is 0, it must be above 0 and at most 1"),
         ("recover --patterns 0", "patterns is 0, it must be at least 1 and at most 4294967295"),
         ("recover --eta-a nan", "eta_a is NaN, it must be left out unless --step paper is given"),

@@ -1,10 +1,10 @@
-//! Stage I: the codes of every fiber [alg:coeff_init, alg:coeff_iht].
+//! Stage I: the codes of every fiber (alg:coeff_init, alg:coeff_iht).
 //!
 //! With d = A'y and G = A'A, iterative hard thresholding of one fiber is
 //!
 //! ```text
-//! x(0)   = HT_{C/2}(d)                              [alg:coeff_init]
-//! x(r+1) = HT_tau(x(r) - eta_x (G x(r) - d))        [alg:coeff_iht]
+//! x(0)   = HT_{C/2}(d)                              (alg:coeff_init)
+//! x(r+1) = HT_tau(x(r) - eta_x (G x(r) - d))        (alg:coeff_iht)
 //! HT_t(z) keeps the entries with |z_i| >= t and sets the others to zero.
 //! ```
 //!
@@ -86,8 +86,8 @@ pub struct Roads {
     pub direct: usize,
     /// By iterative hard thresholding: asked for, or because the direct solution failed its check.
     pub iht: usize,
-    /// By iterative hard thresholding that still moved after `iht_steps` steps. If such codes fit
-    /// worse than none, they are left out.
+    /// By iterative hard thresholding that still moved after `iht_steps` steps. Iterated codes that
+    /// fit worse than none, because the iteration diverges, are left out.
     pub unsettled: usize,
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct Encoded {
     ///
     /// The paper's step takes X. The adaptive one, which moves by the whole of what it sees, takes
     /// the codes of at least code_floor / 2, fitted again without the smaller ones. By
-    /// [alg:coeff_init] these are no codes; yet a wrong one that fits is stable: if
+    /// (alg:coeff_init) these are no codes; yet a wrong one that fits is stable: if
     /// A_i = A*_i - x A_l, then A_i + x A_l explains every fiber of pattern i.
     pub(crate) believed: Fitted,
     /// |y|^2 of every fiber.
@@ -184,14 +184,14 @@ fn encode_block(dictionary: &Dictionary, gram: &[f64], fibers: &[f64], params: &
             (false, true) => encoded.roads.iht += 1,
             (false, false) => encoded.roads.unsettled += 1,
         }
-        if params.solver == Solver::Direct && settled && !proved {
+        if params.solver == Solver::Direct && settled && !proved && params.code_tolerance > 0.0 {
             // The support is settled; what the last steps would still add is known.
             let Work { code, factor, .. } = &mut work;
             solve_on_support(code, factor, d, gram);
         }
         let energy = dot(y, y);
         let mut rest = residual_of(&mut residual, y, dictionary, &work.code);
-        if !settled && (rest.is_nan() || rest > energy) {
+        if rest.is_nan() || (!proved && rest > energy) {
             work.code.clear();
             rest = energy;
         }
@@ -307,7 +307,7 @@ fn solve_on_support(code: &mut [(u32, f64)], factor: &mut Vec<f64>, d: &[f64], g
     true
 }
 
-/// Iterative hard thresholding [alg:coeff_init, alg:coeff_iht]; false if the iterate still moves
+/// Iterative hard thresholding (alg:coeff_init, alg:coeff_iht); false if the iterate still moves
 /// by more than `code_tolerance` after `iht_steps` steps.
 ///
 /// Choice: the paper fixes R. Real data has no true X to compare with, so that the iteration stops

@@ -64,7 +64,7 @@ impl Dictionary {
         gram
     }
 
-    /// The incoherence mu = sqrt(n) max over i != l of |<A_i, A_l>| [def:mu].
+    /// The incoherence mu = sqrt(n) max over i != l of |<A_i, A_l>| (def:mu).
     pub fn incoherence(&self) -> f64 {
         let m = self.patterns();
         let gram = self.gram();
@@ -78,7 +78,8 @@ impl Dictionary {
 /// By its largest entry first, so that neither tiny nor huge columns lose their norm. The norm
 /// decides, not the sum: patterns of centred data add up to zero.
 fn normalise(pattern: usize, column: &mut [f64]) -> Result<(), Error> {
-    let largest = column.iter().fold(0.0, |a: f64, v| if v.is_nan() { f64::NAN } else { a.max(v.abs()) });
+    let largest =
+        column.iter().fold(0.0, |a: f64, v| if a.is_nan() || v.is_nan() { f64::NAN } else { a.max(v.abs()) });
     if !(largest.is_finite() && largest > 0.0) {
         return Err(Error::Pattern { pattern, norm: largest });
     }

@@ -37,7 +37,7 @@ pub enum Error {
         shape: Shape,
     },
     /// A value that is NaN, infinite, or too large to be squared and added up.
-    #[error("the value at feature {feature} of {place} is {value}: values must be finite, at most 1e100")]
+    #[error("the value at feature {feature} of {place} is {value:?}: values must be finite, at most 1e100")]
     NotFinite {
         /// Feature index.
         feature: usize,
@@ -85,8 +85,8 @@ pub enum Error {
     },
     /// A step that left the range of numbers. The dictionary is as it was before.
     #[error(
-        "step {step} left the range of numbers and was not taken; with the paper's step, \
-         try a smaller eta_a"
+        "step {step} would have made a pattern zero or not finite and was not taken; \
+         with the paper's step, try a smaller eta_a"
     )]
     Diverged {
         /// The step, from 1.

@@ -1,8 +1,8 @@
-//! Alg. 1 [alg:main_alg_tens]: the loop that takes one tensor after the other. Start reading here.
+//! Alg. 1 (alg:main_alg_tens): the loop that takes one tensor after the other. Start reading here.
 //!
 //! ```text
 //! for each tensor Z(t):
-//!     Y   = its non-zero fibers                     tensor.rs     [mode-1-T, eq:dl]
+//!     Y   = its non-zero fibers                     tensor.rs     (mode-1-T, eq:dl)
 //!     X   = codes of Y under A(t)                   codes.rs      stage I
 //!     B,C = untangled from X, on demand             untangle.rs   stage II
 //!     A(t+1) = A(t), moved to explain Y - A X       update.rs     stage III
@@ -16,7 +16,7 @@ use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::params::{Params, Passes, Rule};
 use crate::tensor::Tensor;
-use crate::update::{Active, Adaptive, fiber_weights, paper_step};
+use crate::update::{Active, Adaptive, paper_step, weigh};
 
 /// Most passes over one tensor with [`Passes::Auto`].
 const MOST_PASSES: usize = 20;
@@ -39,7 +39,7 @@ pub struct Step {
     pub step: u64,
     /// Non-zero fibers of the tensor, p.
     pub fibers: usize,
-    /// Fibers that stage III learned from.
+    /// Non-zero fibers in the sample set of stage III, the paper's p.
     pub fibers_used: usize,
     /// Mean number of patterns in a fiber.
     pub mean_code_size: f64,
@@ -101,7 +101,7 @@ impl Learner {
         let diverged = |_| Error::Diverged { step: number };
         let (mut encode_time, mut update_time) = (Duration::ZERO, Duration::ZERO);
         let mut dictionary = self.dictionary.clone();
-        let mut weights = None;
+        let mut weights = Vec::new();
         let mut passes = 0;
         loop {
             passes += 1;
@@ -119,8 +119,8 @@ impl Learner {
                 Rule::Adaptive => {
                     // A further pass starts again from A(t) with better codes, so that nothing
                     // is learned twice from the same fibers.
-                    let weights = weights.get_or_insert_with(|| fiber_weights(&active));
-                    let pass = self.adaptive.step(&self.dictionary, &active, weights).map_err(diverged)?;
+                    weigh(&mut weights, &active);
+                    let pass = self.adaptive.step(&self.dictionary, &active, &weights).map_err(diverged)?;
                     settled = pass.settled;
                     adaptive = Some(pass.state);
                     pass.dictionary

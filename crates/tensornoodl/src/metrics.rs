@@ -1,5 +1,5 @@
 //! How near a result is to the truth, up to what no method can know: the order of the patterns,
-//! their signs, and the scale shared between row and col factors [assumption:scale].
+//! their signs, and the scale shared between row and col factors (assumption:scale).
 
 use pathfinding::prelude::{Matrix, kuhn_munkres};
 
@@ -85,7 +85,7 @@ impl Matching {
         differences.chunks_exact(truth.features()).map(|d| dot(d, d).sqrt()).collect()
     }
 
-    /// The smallest (epsilon, kappa) for which A is (epsilon, kappa)-close to A* [def:del_kappa]:
+    /// The smallest (epsilon, kappa) for which A is (epsilon, kappa)-close to A* (def:del_kappa):
     /// the largest distance of a column, and |A - A*| / |A*| in the spectral norm.
     pub fn closeness(&self, found: &Dictionary, truth: &Dictionary) -> (f64, f64) {
         let n = truth.features();
@@ -108,7 +108,7 @@ impl Matching {
         relative(error, energy)
     }
 
-    /// Whether the found codes have the signs and the support of the true ones [def:signed-support].
+    /// Whether the found codes have the signs and the support of the true ones (def:signed-support).
     ///
     /// # Panics
     /// If the codes are not of the same fibers.
@@ -139,6 +139,9 @@ impl Matching {
     ///
     /// A pattern whose true B or C column is zero shows in no fiber; nothing can be known of the
     /// other column, and it is left out.
+    ///
+    /// # Panics
+    /// If there is not one column of each factor per matched pattern.
     pub fn error_b_c(&self, found: &Factors, true_rows: &Sparse, true_cols: &Sparse) -> (f64, f64) {
         let shown: Vec<usize> = (0..self.found.len())
             .filter(|&i| !true_rows.column(i).is_empty() && !true_cols.column(i).is_empty())
@@ -199,8 +202,16 @@ impl Oracle {
     }
 
     /// Adds a tensor and its true codes.
+    ///
+    /// # Panics
+    /// If they do not have the features and patterns the oracle was made for.
     pub fn add(&mut self, tensor: &Tensor<'_>, true_codes: &Codes) {
         let (n, m) = (self.features, true_codes.matrix().rows());
+        assert_eq!(
+            (tensor.shape().features, n * m),
+            (n, self.moment.len()),
+            "features and patterns of the oracle"
+        );
         for (fiber, code) in true_codes.matrix().columns().enumerate() {
             for &(i, x) in code {
                 let i = i as usize;
@@ -212,7 +223,7 @@ impl Oracle {
 
     /// Y X' (X X')^-1 with unit columns; none while a pattern has not been seen.
     pub fn dictionary(&self) -> Option<Dictionary> {
-        let m = self.moment.len() / self.features;
+        let m = self.moment.len() / self.features.max(1);
         let mut values = self.moment.clone();
         Cholesky::new(self.second.clone(), m)?.solve_from_right(&mut values);
         Dictionary::from_columns(self.features, values).ok()

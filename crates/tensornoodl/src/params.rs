@@ -9,7 +9,7 @@ pub enum Solver {
     /// be the limit. A fiber for which the proof fails is iterated as with [`Solver::Iht`].
     #[default]
     Direct,
-    /// Iterative hard thresholding, step by step as in the paper [alg:coeff_iht].
+    /// Iterative hard thresholding, step by step as in the paper (alg:coeff_iht).
     Iht,
 }
 
@@ -19,7 +19,7 @@ pub enum Rule {
     /// Recursive least squares with an error variance per pattern. Nothing to tune.
     #[default]
     Adaptive,
-    /// The paper's gradient step with one step size for all patterns [eq:apx_grad].
+    /// The paper's gradient step with one step size for all patterns (eq:apx_grad).
     Paper {
         /// Step size eta_A, of the order of patterns / mean code size (A.5).
         eta_a: f64,
@@ -32,7 +32,7 @@ pub enum Samples {
     /// All non-zero fibers, as in the paper's experiments.
     #[default]
     All,
-    /// Only the places (j, j): the independent set of the paper's analysis [eq:emp_grad_est].
+    /// Only the places (j, j): the independent set of the paper's analysis (eq:emp_grad_est).
     Independent,
 }
 
@@ -140,6 +140,8 @@ pub(crate) fn within(name: &'static str, value: f64, low: Low, high: High) -> Re
     if low_holds && high_holds {
         return Ok(());
     }
-    let (value, rule) = (format!("{value}"), format!("{low_text} and {high_text}"));
+    // Whole numbers as such, and no 300 digits for a huge one.
+    let value = if value.abs() < 1e15 { format!("{value}") } else { format!("{value:?}") };
+    let rule = format!("{low_text} and {high_text}");
     Err(Error::Parameter { name, value, rule })
 }

@@ -16,7 +16,7 @@ use crate::params::{Above, AtLeast, AtMost, Below, within};
 use crate::sparse::Sparse;
 use crate::tensor::{Place, Shape, Tensor};
 
-/// The law of the non-zero entries of a factor [def:dist_bc].
+/// The law of the non-zero entries of a factor (def:dist_bc).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Values {
     /// +1 or -1, each with probability one half: the class Gamma^Rad.
@@ -95,7 +95,8 @@ impl Default for Plan {
 }
 
 impl Plan {
-    fn check(&self) -> Result<(), Error> {
+    /// Checks every range; [`Planted::new`] calls it.
+    pub fn check(&self) -> Result<(), Error> {
         let longest = u32::MAX as f64;
         within("n", self.features as f64, AtLeast(2.0), AtMost(longest))?;
         within("patterns", self.patterns as f64, AtLeast(1.0), AtMost(longest))?;
@@ -206,7 +207,7 @@ impl Planted {
         (2.0 / (self.plan.features as f64).ln()).min(1.0)
     }
 
-    /// The tensor of a step, Z(t) = sum_i A_i o B_i(t) o C_i(t) [CPD]; steps count from 1.
+    /// The tensor of a step, Z(t) = sum_i A_i o B_i(t) o C_i(t) (CPD); steps count from 1.
     pub fn tensor(&self, step: u64) -> PlantedTensor {
         let plan = &self.plan;
         let (n, m) = (plan.features, plan.patterns);

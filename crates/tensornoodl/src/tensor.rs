@@ -34,7 +34,7 @@ impl fmt::Display for Shape {
 
 /// Where a fiber stands in the tensor: (j, k).
 ///
-/// Places are ordered as the columns of the mode-1 unfolding [mode-1-T]: first by col, then by row.
+/// Places are ordered as the columns of the mode-1 unfolding (mode-1-T): first by col, then by row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Place {
     /// Row index j.
@@ -55,7 +55,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A sparse n x J x K tensor: its non-zero fibers, the columns of Y (n x p) [eq:dl], and their places.
+/// A sparse n x J x K tensor: its non-zero fibers, the columns of Y (n x p) (eq:dl), and their places.
 ///
 /// All places that hold no fiber are zero; they cost nothing.
 #[derive(Debug, Clone, PartialEq)]

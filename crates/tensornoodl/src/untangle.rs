@@ -1,4 +1,4 @@
-//! Stage II: row and col factors from the codes [algo:KRP_algo].
+//! Stage II: row and col factors from the codes (algo:KRP_algo).
 //!
 //! Row i of S, laid out as a J x K matrix M_i, is B_i C_i'. Alg. 2 takes its leading singular triple
 //!

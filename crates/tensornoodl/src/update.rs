@@ -1,4 +1,4 @@
-//! Stage III: the dictionary moves [eq:emp_grad_est, eq:apx_grad].
+//! Stage III: the dictionary moves (eq:emp_grad_est, eq:apx_grad).
 //!
 //! With r_f = y_f - A x_f, both rules rest on sums over the fibers, so that the sums of parts of a
 //! tensor add up to those of the whole:
@@ -28,6 +28,8 @@ pub(crate) struct Active<'a> {
     tensor: &'a Tensor<'a>,
     dictionary: &'a Dictionary,
     encoded: &'a Encoded,
+    /// Column f: the codes of fiber f that teach.
+    codes: Sparse,
     /// Column i: the fibers that show pattern i, and their codes.
     by_pattern: Sparse,
     /// Whether a fiber takes part: it is not zero, and in the sample set.
@@ -57,7 +59,7 @@ impl<'a> Active<'a> {
         }
         let by_pattern = codes.transpose();
         let patterns = (0..by_pattern.cols()).filter(|&i| !by_pattern.column(i).is_empty()).collect();
-        Active { tensor, dictionary, encoded, by_pattern, used, patterns }
+        Active { tensor, dictionary, encoded, codes, by_pattern, used, patterns }
     }
 
     /// Fibers that take part.
@@ -96,7 +98,7 @@ impl<'a> Active<'a> {
         let mut moment = vec![0.0; k * k];
         moment.par_chunks_exact_mut(k).zip(&self.patterns).for_each(|(column, &i)| {
             for &(fiber, x) in self.by_pattern.column(i) {
-                for &(l, x_l) in self.encoded.believed.codes.column(fiber as usize) {
+                for &(l, x_l) in self.codes.column(fiber as usize) {
                     column[position[l as usize]] += weights[fiber as usize] * x * x_l;
                 }
             }
@@ -105,7 +107,7 @@ impl<'a> Active<'a> {
     }
 }
 
-/// The paper's step: A <- A - eta_A g,  g = 1/p (A X - Y) sgn(X)' [eq:emp_grad_est, eq:apx_grad].
+/// The paper's step: A <- A - eta_A g,  g = 1/p (A X - Y) sgn(X)' (eq:emp_grad_est, eq:apx_grad).
 pub(crate) fn paper_step(active: &Active<'_>, eta_a: f64) -> Result<Dictionary, Error> {
     let scale = eta_a / active.fibers_used() as f64;
     let mut gradient = active.gradient(|_, x| x.signum());
@@ -116,17 +118,19 @@ pub(crate) fn paper_step(active: &Active<'_>, eta_a: f64) -> Result<Dictionary, 
 /// The weight of every fiber, the inverse of its residual variance. A residual has n - s degrees
 /// of freedom, many, so that each fiber tells its own noise; an outlier or a wrong code weighs next
 /// to nothing. Residuals below 1e-12 of the fiber are rounding.
-pub(crate) fn fiber_weights(active: &Active<'_>) -> Vec<f64> {
+///
+/// A further pass keeps the weights of the first, and so solves one problem to the end; only a fiber
+/// that had no code before gets its weight now.
+pub(crate) fn weigh(weights: &mut Vec<f64>, active: &Active<'_>) {
     let n = active.dictionary.features();
     let encoded = active.encoded;
-    let weight = |(fiber, code): (usize, &[(u32, f64)])| {
-        if !active.used[fiber] || code.is_empty() {
-            return 0.0;
+    weights.resize(encoded.energies.len(), 0.0);
+    for (fiber, code) in active.codes.columns().enumerate() {
+        if weights[fiber] == 0.0 && !code.is_empty() {
+            let freedom = (n - code.len()) as f64;
+            weights[fiber] = freedom / encoded.believed.residuals[fiber].max(1e-24 * encoded.energies[fiber]);
         }
-        let freedom = n.saturating_sub(code.len()) as f64;
-        freedom / encoded.believed.residuals[fiber].max(1e-24 * encoded.energies[fiber])
-    };
-    encoded.believed.codes.columns().enumerate().map(weight).collect()
+    }
 }
 
 /// What a tensor tells the adaptive step of the k patterns it shows: sums over its fibers.
@@ -150,14 +154,14 @@ struct Sums {
 impl Sums {
     fn new(active: &Active<'_>, weights: &[f64]) -> Sums {
         let (n, k) = (active.dictionary.features() as f64, active.patterns.len());
-        let size = |fiber: usize| active.encoded.believed.codes.column(fiber).len() as f64;
+        let size = |fiber: usize| active.codes.column(fiber).len() as f64;
         let shared = |&i: &usize| {
             let evidence =
                 |&(fiber, x): &(u32, f64)| weights[fiber as usize] * x * x * (size(fiber as usize) - 1.0);
             active.by_pattern.column(i).iter().map(evidence).sum()
         };
         let moment = active.moment(weights);
-        let weighed = || (0..weights.len()).filter(|&fiber| weights[fiber] > 0.0);
+        let weighed = || (0..weights.len()).filter(|&fiber| size(fiber) > 0.0);
         Sums {
             gradient: active.gradient(|fiber, x| weights[fiber] * x),
             evidence: (0..k).map(|i| moment[i * k + i]).collect(),
@@ -347,6 +351,7 @@ impl Noise {
         if new.freedom <= 0.0 {
             return;
         }
+        // At first there is nothing to compare with: 0 / 0, and every comparison is false.
         let ratio = (new.squares / new.freedom) / (self.squares / self.freedom);
         let spread = 2.0 * (tail / new.freedom).sqrt();
         if ratio > 1.0 - spread && ratio < 1.0 + spread + spread * spread / 2.0 {
@@ -396,7 +401,9 @@ fn significance(mut fit: Vec<f64>, n: usize, tail: f64) -> f64 {
     transposed_product(&mut cosines, &fit, &fit, n);
     let off_diagonal = dot(&cosines, &cosines) - columns;
     let pairs = columns * (columns - 1.0);
-    let freedom = if off_diagonal > 0.0 { (pairs / off_diagonal).clamp(1.0, n as f64) } else { n as f64 };
+    // One column has nothing to be compared with.
+    let white = pairs == 0.0 || off_diagonal <= 0.0;
+    let freedom = if white { n as f64 } else { (pairs / off_diagonal).clamp(1.0, n as f64) };
     1.0 + 2.0 * (tail / freedom).sqrt() + 2.0 * tail / freedom
 }
 
@@ -415,7 +422,8 @@ mod tests {
         // Parallel columns: one. In between, one over the squared cosine.
         assert!(near(&[2.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0], 1.0));
         assert!(near(&[1.0, 0.0, 0.0, 0.0, 0.8, 0.6, 0.0, 0.0], 1.0 / 0.64));
-        // A column of rounding has no direction.
+        // One column, whatever its rounding, and one of rounding only, say nothing.
+        assert!(near(&[0.1, 0.7, 0.3, 0.9], 4.0) && near(&[0.3, 0.3, 0.1, 0.2], 4.0));
         assert!(near(&[1.0, 0.0, 0.0, 0.0, 1e-13, 0.0, 0.0, 0.0], 4.0));
     }
 

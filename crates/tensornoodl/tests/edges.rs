@@ -206,6 +206,21 @@ fn one_fiber_is_enough_for_its_pattern() {
 }
 
 #[test]
+fn the_change_of_the_dictionary_is_relative() {
+    // One of four unit patterns moves from (1, 0.1)/|.| to (1, 0).
+    let mut start = vec![0.0; 16];
+    (0..4).for_each(|i| start[i * 4 + i] = 1.0);
+    start[1] = 0.1;
+    let start = Dictionary::from_columns(4, start).unwrap();
+    let mut learner = Learner::new(start.clone(), Params::default()).unwrap();
+    let tensor = Tensor::from_triplets(shape(4, 2, 1), &[(0, 0, 0, 2.0), (0, 1, 0, 2.0)]).unwrap();
+    let step = learner.learn(&tensor).unwrap();
+    let moved = distance(start.pattern(0), learner.dictionary().pattern(0));
+    assert!(moved > 0.09 && (step.change - moved / 2.0).abs() < 1e-15, "{}", step.change);
+    assert_eq!(step.mean_code_size, 1.0);
+}
+
+#[test]
 fn as_many_patterns_as_features_in_a_fiber_teach_nothing() {
     let mut learner = Learner::new(identity(2), Params::default()).unwrap();
     let tensor = Tensor::from_triplets(shape(2, 1, 1), &[(0, 0, 0, 3.0), (1, 0, 0, -2.0)]).unwrap();
@@ -300,7 +315,7 @@ fn bad_tensors_are_refused_with_their_position() {
     );
     assert_eq!(
         triplets(shape(2, 3, 4), &[(0, 0, 0, 9e99), (0, 0, 0, 9e99)]),
-        format!("the value at feature 0 of the fiber at row 0, col 0 is {}: {limit}", 9e99 + 9e99)
+        format!("the value at feature 0 of the fiber at row 0, col 0 is {:?}: {limit}", 9e99 + 9e99)
     );
     assert_eq!(
         fibers(vec![1.0, f64::NEG_INFINITY], vec![place(0, 0)]),
@@ -325,7 +340,11 @@ fn bad_dictionaries_are_refused() {
         say(2, vec![1.0, 0.0, 0.0, 0.0]),
         "pattern 1 has norm 0: a pattern must be finite and not zero"
     );
-    assert_eq!(say(2, vec![1.0, f64::NAN]), "pattern 0 has norm NaN: a pattern must be finite and not zero");
+    for at in 0..3 {
+        let mut values = vec![1.0; 3];
+        values[at] = f64::NAN;
+        assert_eq!(say(3, values), "pattern 0 has norm NaN: a pattern must be finite and not zero");
+    }
     assert_eq!(
         say(2, vec![f64::INFINITY, 1.0]),
         "pattern 0 has norm inf: a pattern must be finite and not zero"

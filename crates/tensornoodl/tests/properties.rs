@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use tensornoodl::metrics::Matching;
-use tensornoodl::{Codes, Dictionary, Learner, Params, Place, Rule, Shape, Solver, Sparse, Tensor};
+use tensornoodl::{Codes, Dictionary, Learner, Params, Passes, Place, Rule, Shape, Solver, Sparse, Tensor};
 
 const FEATURES: usize = 12;
 const ROWS: usize = 5;
@@ -145,6 +145,19 @@ proptest! {
                 prop_assert!(x.len() == y.len() && x.iter().zip(y).all(|(x, y)| x.0 == y.0 && (x.1 - y.1).abs() < 1e-12));
             }
             prop_assert!(largest_difference(a.dictionary().values(), b.dictionary().values()) < 1e-9);
+        }
+    }
+
+    /// Codes that come and go between passes, far from any model, are no reason to fail.
+    #[test]
+    fn learning_takes_whatever_comes(dictionary in dictionaries(14), code in mixtures(14), auto in any::<bool>()) {
+        let tensor = tensor_of(&dictionary, &code);
+        let other = Dictionary::from_columns(FEATURES, dictionary.values().iter().enumerate().map(|(at, a)| a + 0.4 * (at as f64).sin()).collect()).unwrap();
+        let passes = if auto { Passes::Auto } else { Passes::Fixed(4) };
+        let mut learner = Learner::new(other, Params { passes, ..Params::default() }).unwrap();
+        for _ in 0..3 {
+            let step = learner.learn(&tensor);
+            prop_assert!(step.as_ref().is_ok_and(|step| step.change.is_finite()), "{:?}", step.err());
         }
     }
 

@@ -89,7 +89,7 @@ fn further_passes_save_tensors_and_do_not_overfit() {
 #[test]
 fn noise_is_averaged_as_by_one_who_knows_the_codes() {
     for noise in [0.1, 0.5] {
-        for seed in [42, 26] {
+        for seed in [42, 26, 91] {
             let outcome = recover(Plan { noise, seed, ..Plan::default() }, Params::default(), 0.0, 60);
             let ratio = outcome.error_a / outcome.oracle_error_a.unwrap();
             assert!(ratio < 1.02, "noise {noise}, seed {seed}: {ratio}");
@@ -148,6 +148,27 @@ fn the_same_bits_for_any_number_of_threads() {
         let one = run(1);
         assert!(one == run(2) && one == run(4), "{rule:?}");
     }
+}
+
+#[test]
+fn coverage_is_the_first_step_by_which_every_pattern_was_shown() {
+    let plan = Plan { patterns: 40, rows: 30, cols: 30, ..Plan::default() };
+    let mut recovery = Recovery::new(Planted::new(plan).unwrap(), 0.3, Params::default()).unwrap();
+    let mut seen = [false; 40];
+    for t in 1..=12 {
+        let (before, made) = (recovery.outcome().unwrap(), recovery.planted().tensor(t));
+        recovery.advance().unwrap();
+        let complete = seen.iter().all(|seen| *seen);
+        assert_eq!(before.coverage_step.is_some(), complete);
+        for (i, seen) in seen.iter_mut().enumerate() {
+            *seen |= !made.true_rows.column(i).is_empty() && !made.true_cols.column(i).is_empty();
+        }
+        if !complete && seen.iter().all(|seen| *seen) {
+            assert!(t > 1, "too easy to tell");
+            assert_eq!(recovery.outcome().unwrap().coverage_step, Some(t));
+        }
+    }
+    assert!(seen.iter().all(|seen| *seen));
 }
 
 #[test]

@@ -59,7 +59,7 @@ pub(crate) struct Args {
     /// Seed of all random draws.
     #[arg(long, default_value_t = 42, help_heading = "What is planted")]
     seed: u64,
-    /// Distance of each column of A(0) from the true one [default: 2/ln n].
+    /// Distance of each column of A(0) from the true one [default: 2/ln n, at most 1].
     #[arg(long, value_name = "DISTANCE", help_heading = "What is planted")]
     start_distance: Option<f64>,
 
@@ -90,6 +90,9 @@ pub(crate) struct Args {
     /// Most steps of iterative hard thresholding.
     #[arg(long, default_value_t = Params::default().iht_steps, help_heading = "Method")]
     iht_steps: usize,
+    /// Iterative hard thresholding stops at a relative change of at most this; with 0 it makes all steps.
+    #[arg(long, default_value = "1e-14", value_name = "TOLERANCE", help_heading = "Method")]
+    code_tolerance: f64,
 
     /// Stop once the relative error of A is at most this.
     #[arg(long, default_value = "1e-10", help_heading = "Run")]
@@ -106,7 +109,7 @@ pub(crate) struct Args {
     /// Exit with 4 if the tolerance is not reached.
     #[arg(long, help_heading = "Run")]
     strict: bool,
-    /// Show no progress.
+    /// Show no progress: no bar, and no JSON lines where stderr is not a terminal.
     #[arg(long, short, help_heading = "Run")]
     quiet: bool,
 }
@@ -197,7 +200,7 @@ impl Args {
             eta_x: self.eta_x,
             tau: self.tau,
             iht_steps: self.iht_steps,
-            ..Params::default()
+            code_tolerance: self.code_tolerance,
         })
     }
 
@@ -229,6 +232,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn recover(args: &Args) -> anyhow::Result<()> {
     let begun = Instant::now();
     let plan = args.plan();
+    plan.check()?;
     memory::check(plan.bytes())?;
     let planted = Planted::new(plan)?;
     let distance = args.start_distance.unwrap_or_else(|| planted.paper_distance());
@@ -238,7 +242,10 @@ fn recover(args: &Args) -> anyhow::Result<()> {
     let mut progress = Progress::new(goal, args.quiet || args.json);
     let mut errors = vec![distance];
     let mut stdout = io::stdout().lock();
-    while errors.len() as u64 <= args.max_steps && errors.last().is_none_or(|error| *error > args.tolerance) {
+    // At least one tensor: without it there are no codes and no factors to judge.
+    while errors.len() == 1
+        || errors.len() as u64 <= args.max_steps && errors.last().is_none_or(|error| *error > args.tolerance)
+    {
         let now = recovery.advance()?;
         errors.push(now.error_a);
         if args.json {
@@ -268,7 +275,7 @@ fn recover(args: &Args) -> anyhow::Result<()> {
 }
 
 /// The outcome in words.
-pub(crate) fn summary(outcome: &Outcome, converged: bool, total: Duration) -> String {
+fn summary(outcome: &Outcome, converged: bool, total: Duration) -> String {
     let verdict = if converged { "recovered" } else { "stopped" };
     let support = if outcome.support { "signs and supports exact" } else { "signs or supports differ" };
     let coverage = match outcome.coverage_step {

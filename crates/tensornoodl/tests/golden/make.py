@@ -94,7 +94,7 @@ class Adaptive:
 
         U = H / np.linalg.norm(H, axis=0)
         off = ((U.T @ U) ** 2).sum() - k
-        freedom = np.clip(k * (k - 1) / off, 1, n) if off > 0 else n
+        freedom = np.clip(k * (k - 1) / off, 1, n) if k > 1 and off > 0 else n
         significant = 1 + 2 * np.sqrt(tail / freedom) + 2 * tail / freedom
 
         square = (G**2).sum(axis=0)
