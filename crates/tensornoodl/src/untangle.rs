@@ -25,6 +25,9 @@ const POWER_STEPS: usize = 1000;
 const NEGLIGIBLE: f64 = 1e-13;
 
 /// The row factor B (J x m) and the col factor C (K x m) of one tensor.
+///
+/// Where `rank_one` is far below 1, a pattern's matrix has further blocks that B_i C_i' leaves out, and
+/// entries of about 1e-9 and less may be traces of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Factors {
     /// B: column i says how strongly each row takes part in pattern i.

@@ -7,7 +7,7 @@
 //! paper      G_i = sum_f r_f sgn(x_if)
 //!            A_i <- A_i + eta_A / p G_i
 //! adaptive   G_i = sum_f w_f r_f x_if,    E = sum_f w_f x_f x_f'
-//!            A   <- A + G (E + diag(v / P))^-1,    P <- v diag((E + diag(v / P))^-1)
+//!            A   <- A + G (E + diag(v / P))^-1,    P <- v diag((E + diag(v / P))^-1) + what a pass leaves
 //! ```
 //!
 //! In both, the columns that moved are scaled to unit length afterwards, and a pattern that no
@@ -197,6 +197,8 @@ impl Sums {
 /// - P averages over tensors as noise demands, 1/t, and not at all without noise;
 /// - a significant residual resets P, so that a pattern which is still far, turns or jumps takes
 ///   a full step.
+///
+/// - a first sight that is clear counts in full, so that one fiber can be enough for its pattern.
 ///
 /// All of it follows from the data; there is nothing to tune. The numbers below are rounding
 /// levels and tail probabilities.
