@@ -142,7 +142,9 @@ impl Learner {
                 (encoded.energies.iter().sum(), encoded.found.residuals.iter().sum());
             let change = relative_change(&self.dictionary, &dictionary);
             self.dictionary = dictionary;
-            self.adaptive = adaptive.unwrap_or_else(|| self.adaptive.clone());
+            if let Some(state) = adaptive {
+                self.adaptive = state;
+            }
             self.steps = number;
             return Ok(Step {
                 step: number,

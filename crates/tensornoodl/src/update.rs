@@ -32,8 +32,8 @@ pub(crate) struct Active<'a> {
     codes: Sparse,
     /// Column i: the fibers that show pattern i, and their codes.
     by_pattern: Sparse,
-    /// Whether a fiber takes part: it is not zero, and in the sample set.
-    used: Vec<bool>,
+    /// Number of fibers that are not zero and in the sample set.
+    fibers_used: usize,
     /// The patterns that some fiber shows; k of them.
     patterns: Vec<usize>,
 }
@@ -59,12 +59,13 @@ impl<'a> Active<'a> {
         }
         let by_pattern = codes.transpose();
         let patterns = (0..by_pattern.cols()).filter(|&i| !by_pattern.column(i).is_empty()).collect();
-        Active { tensor, dictionary, encoded, codes, by_pattern, used, patterns }
+        let fibers_used = used.iter().filter(|used| **used).count();
+        Active { tensor, dictionary, encoded, codes, by_pattern, fibers_used, patterns }
     }
 
-    /// Fibers that take part.
+    /// Number of fibers that are not zero and in the sample set.
     pub(crate) fn fibers_used(&self) -> usize {
-        self.used.iter().filter(|used| **used).count()
+        self.fibers_used
     }
 
     /// Number of fibers that show each pattern.
