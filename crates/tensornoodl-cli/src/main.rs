@@ -34,6 +34,7 @@ struct Args {
 enum Command {
     Demo(cmd::demo::Args),
     Recover(Box<cmd::recover::Args>),
+    Bench(cmd::bench::Args),
     Completions(cmd::completions::Args),
 }
 
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
     let done = match args.command {
         Command::Demo(args) => cmd::demo::run(&args),
         Command::Recover(args) => cmd::recover::run(&args),
+        Command::Bench(args) => cmd::bench::run(&args),
         Command::Completions(args) => cmd::completions::run(&args),
     };
     match done {

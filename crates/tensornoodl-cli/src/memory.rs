@@ -23,3 +23,11 @@ fn available() -> Option<f64> {
     let kibibytes: f64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
     Some(1024.0 * kibibytes)
 }
+
+/// The most memory that this process has held so far, in bytes, as Linux tells it.
+pub(crate) fn peak() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(1024 * kibibytes)
+}

@@ -1,40 +1,33 @@
 //! Stage I: the codes of every fiber (alg:coeff_init, alg:coeff_iht).
 //!
-//! With d = A'y and G = A'A, iterative hard thresholding of one fiber is
-//!
-//! ```text
-//! x(0)   = HT_{C/2}(d)                              (alg:coeff_init)
-//! x(r+1) = HT_tau(x(r) - eta_x (G x(r) - d))        (alg:coeff_iht)
-//! HT_t(z) keeps the entries with |z_i| >= t and sets the others to zero.
-//! ```
-//!
-//! Codes have one or two entries, so that after the dense product A'Y everything is sparse.
-//!
-//! Departs: [`Solver::Direct`] computes the limit of this iteration, R -> infinity, without
-//! iterating. While the support S of x(0) stays, the error x(r) - x against the least-squares codes
-//! G_SS x = d_S is multiplied by I - eta_x G_SS in each step, and shrinks if eta_x |G_SS| < 2. So with
-//! e = |x(0) - x|, and a row sum for the norm of G_SS,
-//!
-//! ```text
-//! eta_x max_i sum_l |G_il| < 2 over S,    |x_i| - e >= tau for i in S,
-//! eta_x (|d_i - G_iS x| + |G_iS| e) < tau for i outside S
-//! ```
-//!
-//! prove that no step drops an entry and none lets one in: x is where the paper's iteration ends,
-//! free of the accuracy floor of a finite R. A fiber that fails this check takes the paper's road.
+//! Fibers are read once. They are taken in waves, evenly spread over the tensor, so that the rows and
+//! cols of one wave tell the next which patterns to expect (`screen.rs`); a wave is cut into blocks, which
+//! are coded in parallel (`fiber.rs`) and then teach (`update.rs`). Waves and blocks have fixed sizes and
+//! are put together in order, so that nothing depends on the number of threads.
 
 use rayon::prelude::*;
 
-use crate::dense::{add_scaled, dot, transposed_product};
+use crate::dense::{dot, transposed_product};
 use crate::dictionary::Dictionary;
+use crate::fiber::{Coder, Scores, Work, residual_of};
 use crate::params::{Params, Rule, Solver};
+use crate::screen::{Shown, in_single};
 use crate::sparse::Sparse;
-use crate::tensor::{Place, Tensor};
+use crate::tensor::{Place, Shape, Tensor};
 use crate::untangle::{Factors, untangle};
+use crate::update::Lessons;
 
-/// Fibers per block. Fixed, so that results do not depend on the number of threads; 256 columns
-/// of A'Y stay in the cache while their codes are solved for.
-const BLOCK: usize = 256;
+/// Fibers per block: enough for a product at full speed, few enough to share among threads.
+const BLOCK: usize = 128;
+
+/// Fibers per wave. What a wave leaves of its fibers is held in memory until it has taught.
+const WAVE: usize = 4096;
+
+/// Fibers next to each other that stay together in a wave: memory is read in runs.
+const RUN: usize = 8;
+
+/// Fibers whose plain products are computed together, while they are in the cache.
+const TILE: usize = 8;
 
 /// The codes X (m x p) of one tensor, at the places of its fibers.
 ///
@@ -91,258 +84,284 @@ pub struct Roads {
     pub unsettled: usize,
 }
 
-/// Codes of some fibers, and what they leave of them.
-pub(crate) struct Fitted {
-    pub(crate) codes: Sparse,
-    /// |y - A x|^2 of every fiber.
-    pub(crate) residuals: Vec<f64>,
-}
-
-impl Fitted {
-    fn new(patterns: usize) -> Fitted {
-        Fitted { codes: Sparse::new(patterns), residuals: Vec::new() }
-    }
-
-    fn push(&mut self, code: &[(u32, f64)], residual: f64) {
-        self.codes.push(code);
-        self.residuals.push(residual);
-    }
-
-    fn append(&mut self, other: &Fitted) {
-        self.codes.append(&other.codes);
-        self.residuals.extend_from_slice(&other.residuals);
+impl Roads {
+    fn add(&mut self, other: Roads) {
+        self.direct += other.direct;
+        self.iht += other.iht;
+        self.unsettled += other.unsettled;
     }
 }
 
-/// What stage I knows when it is done.
-pub(crate) struct Encoded {
-    /// X.
-    pub(crate) found: Fitted,
+/// What stage I finds in a tensor, piece by piece.
+pub(crate) struct Encoding<'a> {
+    coder: Coder<'a>,
+    /// A in single precision.
+    single: Vec<f32>,
+    shown: Option<Shown>,
+    /// Whether the last wave left little enough of its fibers for rows and cols to propose codes.
+    near: bool,
+    /// Column q: the code of fiber `fibers[q]`.
+    found: Sparse,
+    fibers: Vec<usize>,
+    places: Vec<Place>,
+    /// Number of fibers that are not zero.
+    pub(crate) nonzero: usize,
+    /// |Y|_F^2 and |Y - A X|_F^2.
+    pub(crate) energy: f64,
+    pub(crate) rest: f64,
+    pub(crate) roads: Roads,
+    /// n x wave: what the codes leave of the fibers.
+    residuals: Vec<f64>,
+}
+
+/// Codes of one block of fibers, in the order in which they were found.
+pub(crate) struct Block {
+    pub(crate) fibers: Vec<usize>,
+    found: Sparse,
     /// What stage III learns from.
     ///
     /// The paper's step takes X. The adaptive one, which moves by the whole of what it sees, takes
     /// the codes of at least code_floor / 2, fitted again without the smaller ones. By
     /// (alg:coeff_init) these are no codes; yet a wrong one that fits is stable: if
     /// A_i = A*_i - x A_l, then A_i + x A_l explains every fiber of pattern i.
-    pub(crate) believed: Fitted,
-    /// |y|^2 of every fiber.
+    pub(crate) believed: Sparse,
+    /// |y|^2, and |y - A x|^2 with the believed codes.
     pub(crate) energies: Vec<f64>,
-    pub(crate) roads: Roads,
+    pub(crate) rests: Vec<f64>,
+    rest: f64,
+    /// Fibers that rows and cols could have proposed codes for.
+    near: usize,
+    roads: Roads,
 }
 
-impl Encoded {
-    fn new(patterns: usize) -> Encoded {
-        let fitted = || Fitted::new(patterns);
-        Encoded { found: fitted(), believed: fitted(), energies: Vec::new(), roads: Roads::default() }
-    }
-
-    fn append(&mut self, other: &Encoded) {
-        self.found.append(&other.found);
-        self.believed.append(&other.believed);
-        self.energies.extend_from_slice(&other.energies);
-        self.roads.direct += other.roads.direct;
-        self.roads.iht += other.roads.iht;
-        self.roads.unsettled += other.roads.unsettled;
-    }
-}
-
-/// Stage I: codes of all fibers.
-pub(crate) fn encode(dictionary: &Dictionary, tensor: &Tensor<'_>, params: &Params) -> Encoded {
-    let (n, m) = (dictionary.features(), dictionary.patterns());
-    if tensor.fibers() == 0 {
-        return Encoded::new(m);
-    }
-    let gram = dictionary.gram();
-    let block = |fibers: &[f64]| encode_block(dictionary, &gram, fibers, params);
-    if tensor.fibers() <= BLOCK {
-        return block(tensor.values());
-    }
-    let blocks: Vec<Encoded> = tensor.values().par_chunks(n * BLOCK).map(block).collect();
-    let mut all = Encoded::new(m);
-    blocks.iter().for_each(|block| all.append(block));
-    all
-}
-
-/// Codes of one block of fibers (n x at most [`BLOCK`]).
-fn encode_block(dictionary: &Dictionary, gram: &[f64], fibers: &[f64], params: &Params) -> Encoded {
-    let (n, m) = (dictionary.features(), dictionary.patterns());
-    let mut products = vec![0.0; m * (fibers.len() / n)];
-    transposed_product(&mut products, dictionary.values(), fibers, n);
-
-    let least = match params.rule {
-        Rule::Paper { .. } => 0.0,
-        Rule::Adaptive => params.code_floor / 2.0,
-    };
-    let mut work = Work::new(m);
-    let mut residual = vec![0.0; n];
-    let mut encoded = Encoded::new(m);
-    for (y, d) in fibers.chunks_exact(n).zip(products.chunks_exact(m)) {
-        let proved = params.solver == Solver::Direct && direct(&mut work, d, gram, params);
-        let settled = proved || iht(&mut work, d, gram, params);
-        match (proved, settled) {
-            (true, _) => encoded.roads.direct += 1,
-            (false, true) => encoded.roads.iht += 1,
-            (false, false) => encoded.roads.unsettled += 1,
+impl<'a> Encoding<'a> {
+    pub(crate) fn new(dictionary: &'a Dictionary, params: &'a Params) -> Encoding<'a> {
+        Encoding {
+            coder: Coder::new(dictionary, params),
+            single: in_single(dictionary),
+            shown: None,
+            near: false,
+            found: Sparse::new(dictionary.patterns()),
+            fibers: Vec::new(),
+            places: Vec::new(),
+            nonzero: 0,
+            energy: 0.0,
+            rest: 0.0,
+            roads: Roads::default(),
+            residuals: Vec::new(),
         }
-        if params.solver == Solver::Direct && settled && !proved && params.code_tolerance > 0.0 {
-            // The support is settled; what the last steps would still add is known.
-            let Work { code, factor, .. } = &mut work;
-            solve_on_support(code, factor, d, gram);
+    }
+
+    /// Codes the fibers of a tensor, or of its next part, and teaches `lessons`.
+    pub(crate) fn add(&mut self, tensor: &Tensor<'_>, mut lessons: Option<&mut Lessons<'_>>) {
+        let (n, p) = (tensor.shape().features, tensor.fibers());
+        let patterns = self.coder.dictionary.patterns();
+        let runs = p.div_ceil(RUN);
+        let waves = (runs * RUN).div_ceil(WAVE);
+        if p > BLOCK {
+            self.coder.prepare();
         }
-        let energy = dot(y, y);
-        let mut rest = residual_of(&mut residual, y, dictionary, &work.code);
-        if rest.is_nan() || (!proved && rest > energy) {
-            work.code.clear();
-            rest = energy;
+        if waves > 1 && self.shown.is_none() && self.coder.params.solver == Solver::Direct {
+            self.shown = Shown::new(tensor.shape(), patterns, size_of_val(tensor.values()));
         }
-        encoded.found.push(&work.code, rest);
-        let small = |code: &[(u32, f64)]| code.iter().any(|entry| entry.1.abs() < least);
-        if small(&work.code) {
-            let Work { code, factor, .. } = &mut work;
-            while small(code) {
-                code.retain(|entry| entry.1.abs() >= least);
-                solve_on_support(code, factor, d, gram);
-            }
-            rest = residual_of(&mut residual, y, dictionary, code);
-        }
-        encoded.believed.push(&work.code, rest);
-        encoded.energies.push(energy);
-    }
-    encoded
-}
-
-/// r = y - A x; returns |r|^2.
-pub(crate) fn residual_of(
-    residual: &mut [f64],
-    y: &[f64],
-    dictionary: &Dictionary,
-    code: &[(u32, f64)],
-) -> f64 {
-    residual.copy_from_slice(y);
-    for &(pattern, x) in code {
-        add_scaled(residual, -x, dictionary.pattern(pattern as usize));
-    }
-    dot(residual, residual)
-}
-
-/// Scratch space of the solvers, and the code they leave.
-struct Work {
-    code: Vec<(u32, f64)>,
-    factor: Vec<f64>,
-    dense: Vec<f64>,
-    gradient: Vec<f64>,
-}
-
-impl Work {
-    fn new(m: usize) -> Work {
-        Work { code: Vec::new(), factor: Vec::new(), dense: vec![0.0; m], gradient: vec![0.0; m] }
-    }
-}
-
-/// The limit of iterative hard thresholding; false if it cannot be proved to be that.
-fn direct(work: &mut Work, d: &[f64], gram: &[f64], params: &Params) -> bool {
-    let m = d.len();
-    let Work { code, factor, dense: coupling, gradient } = work;
-    code.clear();
-    code.extend((0..).zip(d).filter(|(_, d)| d.abs() >= params.code_floor / 2.0).map(|(i, &d)| (i, d)));
-    if !solve_on_support(code, factor, d, gram) {
-        return false;
-    }
-    let row_sum = |&(i, _): &(u32, f64)| -> f64 {
-        code.iter().map(|&(l, _)| gram[l as usize * m + i as usize].abs()).sum()
-    };
-    let shrinks = code.iter().all(|entry| params.eta_x * row_sum(entry) < 2.0);
-    let distance = code.iter().map(|&(i, x)| (d[i as usize] - x).powi(2)).sum::<f64>().sqrt();
-    // d_i - G_iS x and |G_iS|^2 of all patterns; on the support the first is zero.
-    gradient.copy_from_slice(d);
-    coupling.fill(0.0);
-    for &(pattern, x) in code.iter() {
-        let column = &gram[pattern as usize * m..][..m];
-        add_scaled(gradient, -x, column);
-        coupling.iter_mut().zip(column).for_each(|(sum, g)| *sum += g * g);
-    }
-    for &(pattern, _) in code.iter() {
-        (gradient[pattern as usize], coupling[pattern as usize]) = (0.0, 0.0);
-    }
-    let stays = code.iter().all(|&(_, x)| x.abs() - distance >= params.tau);
-    let enters = |(g, c): (&f64, &f64)| params.eta_x * (g.abs() + c.sqrt() * distance) >= params.tau;
-    shrinks && stays && !gradient.iter().zip(coupling.iter()).any(enters)
-}
-
-/// Solves G_SS x_S = d_S by Cholesky, S being the support of `code`; false, and the code as it was,
-/// if G_SS is not positive definite. By hand, because the systems are 1 x 1 or 2 x 2 and many.
-fn solve_on_support(code: &mut [(u32, f64)], factor: &mut Vec<f64>, d: &[f64], gram: &[f64]) -> bool {
-    let (s, m) = (code.len(), d.len());
-    factor.clear();
-    factor.resize(s * s, 0.0);
-    for row in 0..s {
-        let i = code[row].0 as usize;
-        for col in 0..=row {
-            let l = code[col].0 as usize;
-            let known = dot(&factor[row * s..row * s + col], &factor[col * s..col * s + col]);
-            let rest = gram[l * m + i] - known;
-            factor[row * s + col] = if row > col {
-                rest / factor[col * s + col]
-            } else if rest > 1e-12 {
-                rest.sqrt()
-            } else {
-                return false;
+        let offset = self.places.len();
+        self.places.extend_from_slice(tensor.places());
+        for wave in 0..waves {
+            let run = |run: usize| run * RUN..p.min((run + 1) * RUN);
+            let fibers: Vec<usize> = (wave..runs).step_by(waves).flat_map(run).collect();
+            let mut residuals = std::mem::take(&mut self.residuals);
+            residuals.resize(n * fibers.len().max(residuals.len() / n), 0.0);
+            let code = |work: &mut Work, (fibers, residuals): (&[usize], &mut [f64])| {
+                self.block(work, tensor, fibers, residuals)
             };
+            let blocks: Vec<Block> = if p <= BLOCK {
+                vec![code(&mut Work::default(), (&fibers, &mut residuals))]
+            } else {
+                let residuals = residuals.par_chunks_mut(n * BLOCK);
+                fibers.par_chunks(BLOCK).zip(residuals).map_init(Work::default, code).collect()
+            };
+            if let Some(lessons) = &mut lessons {
+                lessons.add(tensor, offset, &blocks, &residuals);
+            }
+            self.residuals = residuals;
+            self.near = 2 * blocks.iter().map(|block| block.near).sum::<usize>() > fibers.len();
+            blocks.iter().for_each(|block| self.append(tensor, offset, block));
         }
     }
-    for row in 0..s {
-        let mut rest = d[code[row].0 as usize];
-        for col in 0..row {
-            rest -= factor[row * s + col] * code[col].1;
+
+    fn append(&mut self, tensor: &Tensor<'_>, offset: usize, block: &Block) {
+        if let Some(shown) = &mut self.shown {
+            for (&fiber, code) in block.fibers.iter().zip(block.found.columns()) {
+                code.iter().for_each(|&(pattern, _)| shown.add(tensor.places()[fiber], pattern));
+            }
         }
-        code[row].1 = rest / factor[row * s + row];
+        self.found.append(&block.found);
+        self.fibers.extend(block.fibers.iter().map(|fiber| offset + fiber));
+        self.nonzero += block.energies.iter().filter(|energy| **energy > 0.0).count();
+        self.energy += block.energies.iter().sum::<f64>();
+        self.rest += block.rest;
+        self.roads.add(block.roads);
     }
-    for row in (0..s).rev() {
-        let mut rest = code[row].1;
-        for below in row + 1..s {
-            rest -= factor[below * s + row] * code[below].1;
+
+    /// The codes of all fibers, in the order of the fibers.
+    pub(crate) fn codes(self, shape: Shape) -> Codes {
+        let mut column = vec![0; self.fibers.len()];
+        self.fibers.iter().enumerate().for_each(|(at, &fiber)| column[fiber] = at);
+        let mut matrix = Sparse::new(self.found.rows());
+        column.iter().for_each(|&at| matrix.push(self.found.column(at)));
+        Codes { matrix, places: self.places, rows: shape.rows, cols: shape.cols }
+    }
+
+    /// Number of codes found so far.
+    pub(crate) fn nnz(&self) -> usize {
+        self.found.nnz()
+    }
+
+    /// Codes one block of fibers (at most [`BLOCK`] of them): each by the first road that proves its code.
+    fn block(&self, work: &mut Work, tensor: &Tensor<'_>, fibers: &[usize], residuals: &mut [f64]) -> Block {
+        let coder = &self.coder;
+        let (n, m) = (coder.dictionary.features(), coder.dictionary.patterns());
+        let floor = coder.params.code_floor;
+        let mut block = Block::new(m, fibers.len());
+        let mut out = residuals.chunks_exact_mut(n);
+        let mut done = |block: &mut Block, work: &mut Work, fiber: usize, energy: f64, rest: f64| {
+            let residual = out.next().expect("one residual for each fiber");
+            block.push(coder, work, fiber, tensor.fiber(fiber), energy, rest, residual);
+        };
+        let energies: Vec<f64> =
+            fibers.iter().map(|&fiber| dot(tensor.fiber(fiber), tensor.fiber(fiber))).collect();
+        let mut left: Vec<(usize, f64)> = fibers.iter().copied().zip(energies).collect();
+
+        // Rows and cols.
+        if let Some(shown) = self.shown.as_ref().filter(|_| self.near) {
+            left.retain(|&(fiber, energy)| {
+                work.code.clear();
+                work.code.extend(shown.by_both(tensor.places()[fiber]).map(|i| (i, 0.0)));
+                let found = coder.guessed(work, tensor.fiber(fiber), coder.lengths(energy));
+                if let Some(rest) = found {
+                    block.roads.direct += 1;
+                    done(&mut block, work, fiber, energy, rest);
+                }
+                found.is_none()
+            });
         }
-        code[row].1 = rest / factor[row * s + row];
+
+        // The product in single precision.
+        if coder.params.solver == Solver::Direct {
+            let mut single = Vec::with_capacity(n * left.len());
+            for &(fiber, _) in &left {
+                single.extend(tensor.fiber(fiber).iter().map(|y| (y / floor) as f32));
+            }
+            let mut products = vec![0.0; m * left.len()];
+            transposed_product(&mut products, &self.single, &single, n);
+            let mut scores = products.chunks_exact(m);
+            left.retain(|&(fiber, energy)| {
+                let lengths = coder.lengths(energy);
+                let scores = Scores { values: scores.next().unwrap_or(&[]), radius: lengths.product() };
+                if !lengths.fit_single() {
+                    return true;
+                }
+                let found = coder.direct(work, tensor.fiber(fiber), lengths, scores, None);
+                if let Some(rest) = found {
+                    block.roads.direct += 1;
+                    done(&mut block, work, fiber, energy, rest);
+                }
+                found.is_none()
+            });
+        }
+
+        // The plain product, and the paper's iteration if it comes to that.
+        let mut products = vec![0.0; m * left.len().min(TILE)];
+        for tile in left.chunks(TILE) {
+            for (i, pattern) in coder.dictionary.values().chunks_exact(n).enumerate() {
+                for (at, &(fiber, _)) in tile.iter().enumerate() {
+                    products[at * m + i] = dot(pattern, tensor.fiber(fiber));
+                }
+            }
+            for (&(fiber, energy), d) in tile.iter().zip(products.chunks_exact(m)) {
+                let y = tensor.fiber(fiber);
+                let rest = coder.plain(work, y, energy, d, &mut block.roads);
+                done(&mut block, work, fiber, energy, rest);
+            }
+        }
+        block
     }
-    true
 }
 
-/// Iterative hard thresholding (alg:coeff_init, alg:coeff_iht); false if the iterate still moves
-/// by more than `code_tolerance` after `iht_steps` steps.
-///
-/// Choice: the paper fixes R. Real data has no true X to compare with, so that the iteration stops
-/// on the change of the iterate; with a tolerance of 0 it makes R steps.
-fn iht(work: &mut Work, d: &[f64], gram: &[f64], params: &Params) -> bool {
-    let m = d.len();
-    let Work { code, dense: x, gradient, .. } = work;
-    let mut settled = params.code_tolerance == 0.0;
-    for (x, &d) in x.iter_mut().zip(d) {
-        *x = if d.abs() >= params.code_floor / 2.0 { d } else { 0.0 };
-    }
-    for _ in 0..params.iht_steps {
-        // The negative gradient d - G x.
-        gradient.copy_from_slice(d);
-        for (i, &x) in x.iter().enumerate().filter(|(_, x)| **x != 0.0) {
-            add_scaled(gradient, -x, &gram[i * m..][..m]);
-        }
-        let (mut change, mut largest) = (0.0_f64, 0.0_f64);
-        for (x, g) in x.iter_mut().zip(gradient.iter()) {
-            let z = *x + params.eta_x * g;
-            let next = if z.abs() >= params.tau { z } else { 0.0 };
-            change = change.max((next - *x).abs());
-            largest = largest.max(next.abs());
-            *x = next;
-        }
-        if !largest.is_finite() {
-            settled = false;
-            break;
-        }
-        if change <= params.code_tolerance * largest {
-            settled = true;
-            break;
+impl Block {
+    fn new(patterns: usize, fibers: usize) -> Block {
+        Block {
+            fibers: Vec::with_capacity(fibers),
+            found: Sparse::new(patterns),
+            believed: Sparse::new(patterns),
+            energies: Vec::with_capacity(fibers),
+            rests: Vec::with_capacity(fibers),
+            rest: 0.0,
+            near: 0,
+            roads: Roads::default(),
         }
     }
-    code.clear();
-    code.extend((0..).zip(x.iter()).filter(|(_, x)| **x != 0.0).map(|(i, &x)| (i, x)));
-    settled
+
+    /// Takes the code and the residual of a fiber out of `work`.
+    #[allow(clippy::too_many_arguments)]
+    fn push(
+        &mut self,
+        coder: &Coder<'_>,
+        work: &mut Work,
+        fiber: usize,
+        y: &[f64],
+        energy: f64,
+        rest: f64,
+        residual: &mut [f64],
+    ) {
+        let half = coder.params.code_floor / 2.0;
+        self.fibers.push(fiber);
+        self.found.push(&work.code);
+        self.energies.push(energy);
+        self.rest += rest;
+        self.near += usize::from(rest < half * half / 4.0);
+        let least = match coder.params.rule {
+            Rule::Paper { .. } => 0.0,
+            Rule::Adaptive => half,
+        };
+        let small = |code: &[(u32, f64)]| code.iter().any(|entry| entry.1.abs() < least);
+        let mut believed = rest;
+        while small(&work.code) {
+            work.code.retain(|entry| entry.1.abs() >= least);
+            // A part of a positive definite G_SS is positive definite.
+            believed = coder.refit(work, y).unwrap_or(energy);
+        }
+        self.believed.push(&work.code);
+        self.rests.push(believed);
+        residual.copy_from_slice(&work.residual);
+    }
+}
+
+impl Coder<'_> {
+    /// The last road: all of d = A'y is known. Returns |r|^2.
+    fn plain(&self, work: &mut Work, y: &[f64], energy: f64, d: &[f64], roads: &mut Roads) -> f64 {
+        let params = self.params;
+        let lengths = self.lengths(energy);
+        if params.solver == Solver::Direct {
+            let single: Vec<f32> = d.iter().map(|d| (d / params.code_floor) as f32).collect();
+            let scores = Scores { values: &single, radius: lengths.written() };
+            if let Some(rest) = self.direct(work, y, lengths, scores, None) {
+                roads.direct += 1;
+                return rest;
+            }
+        }
+        let settled = self.iht(work, d);
+        *(if settled { &mut roads.iht } else { &mut roads.unsettled }) += 1;
+        // The support is settled; what the last steps would still add is known.
+        let polish = params.solver == Solver::Direct && settled && params.code_tolerance > 0.0;
+        let polished = if polish { self.refit(work, y) } else { None };
+        let rest =
+            polished.unwrap_or_else(|| residual_of(&mut work.residual, y, self.dictionary, &work.code));
+        if rest <= energy {
+            return rest;
+        }
+        // Diverged, or worse than nothing.
+        work.code.clear();
+        residual_of(&mut work.residual, y, self.dictionary, &work.code)
+    }
 }

@@ -9,36 +9,59 @@ use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt;
 use faer::linalg::matmul::matmul;
 use faer::linalg::svd::{self, ComputeSvdVectors};
+use faer::traits::ComplexField;
 use faer::{Accum, MatMut, MatRef, Par, Spec};
+
+/// Runs a loop with the widest vector registers of this machine. The loop stays a plain one, and its
+/// bits are those of the plain one: the compiler neither reorders sums nor fuses products into them.
+/// It has to be inlined: `fast(#[inline(always)] || ...)`.
+#[inline(always)]
+pub(crate) fn fast<T>(work: impl FnOnce() -> T) -> T {
+    pulp::Arch::new().dispatch(work)
+}
 
 /// <x, y>.
 pub(crate) fn dot(x: &[f64], y: &[f64]) -> f64 {
-    // Eight running sums, so that the compiler may use vector registers.
-    let mut sums = [0.0; 8];
-    let (x_chunks, y_chunks) = (x.chunks_exact(8), y.chunks_exact(8));
-    let tail: f64 = x_chunks.remainder().iter().zip(y_chunks.remainder()).map(|(a, b)| a * b).sum();
-    for (a, b) in x_chunks.zip(y_chunks) {
-        for lane in 0..8 {
-            sums[lane] += a[lane] * b[lane];
-        }
-    }
-    sums.iter().sum::<f64>() + tail
+    // Sixteen running sums, so that the compiler may use vector registers.
+    fast(
+        #[inline(always)]
+        || {
+            let mut sums = [0.0; 16];
+            let (x_chunks, y_chunks) = (x.chunks_exact(16), y.chunks_exact(16));
+            let (x_tail, y_tail) = (x_chunks.remainder(), y_chunks.remainder());
+            for (a, b) in x_chunks.zip(y_chunks) {
+                for lane in 0..16 {
+                    sums[lane] += a[lane] * b[lane];
+                }
+            }
+            for ((sum, a), b) in sums.iter_mut().zip(x_tail).zip(y_tail) {
+                *sum += a * b;
+            }
+            for half in [8, 4, 2, 1] {
+                for lane in 0..half {
+                    sums[lane] += sums[lane + half];
+                }
+            }
+            sums[0]
+        },
+    )
 }
 
 /// y += a x.
 pub(crate) fn add_scaled(y: &mut [f64], a: f64, x: &[f64]) {
-    for (y, x) in y.iter_mut().zip(x) {
-        *y += a * x;
-    }
+    fast(
+        #[inline(always)]
+        || y.iter_mut().zip(x).for_each(|(y, x)| *y += a * x),
+    );
 }
 
-/// out = A'Y for A (n x m) and Y (n x p).
-pub(crate) fn transposed_product(out: &mut [f64], a: &[f64], y: &[f64], n: usize) {
+/// out = A'Y for A (n x m) and Y (n x p), in single or double precision.
+pub(crate) fn transposed_product<T: ComplexField>(out: &mut [T], a: &[T], y: &[T], n: usize) {
     let (m, p) = (a.len() / n, y.len() / n);
     let a = MatRef::from_column_major_slice(a, n, m);
     let y = MatRef::from_column_major_slice(y, n, p);
     let out = MatMut::from_column_major_slice_mut(out, m, p);
-    matmul(out, Accum::Replace, a.transpose(), y, 1.0, Par::Seq);
+    matmul(out, Accum::Replace, a.transpose(), y, T::one_impl(), Par::Seq);
 }
 
 /// out += A X for A (n x m) and X (m x p).

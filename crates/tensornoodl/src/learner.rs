@@ -10,13 +10,13 @@
 
 use std::time::{Duration, Instant};
 
-use crate::codes::{Codes, Roads, encode};
+use crate::codes::{Codes, Encoding, Roads};
 use crate::dense::dot;
 use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::params::{Params, Passes, Rule};
 use crate::tensor::Tensor;
-use crate::update::{Active, Adaptive, paper_step, weigh};
+use crate::update::{Adaptive, Frozen, Lessons, paper_step};
 
 /// Most passes over one tensor with [`Passes::Auto`].
 const MOST_PASSES: usize = 20;
@@ -88,7 +88,9 @@ impl Learner {
     /// Stage I alone: codes of a tensor under the present dictionary, which stays as it is.
     pub fn encode(&self, tensor: &Tensor<'_>) -> Result<Codes, Error> {
         self.check_features(tensor)?;
-        Ok(Codes::new(encode(&self.dictionary, tensor, &self.params).found.codes, tensor))
+        let mut encoding = Encoding::new(&self.dictionary, &self.params);
+        encoding.add(tensor, None);
+        Ok(encoding.codes(tensor.shape()))
     }
 
     /// One step of Alg. 1: codes the tensor (I) and moves the dictionary (III). The factors (II)
@@ -101,33 +103,33 @@ impl Learner {
         let diverged = |_| Error::Diverged { step: number };
         let (mut encode_time, mut update_time) = (Duration::ZERO, Duration::ZERO);
         let mut dictionary = self.dictionary.clone();
-        let mut weights = Vec::new();
+        let mut frozen = match self.params.passes {
+            Passes::Fixed(1) => Frozen::Unused,
+            _ => Frozen::Weights(Vec::new()),
+        };
         let mut passes = 0;
         loop {
             passes += 1;
             let begun = Instant::now();
-            let encoded = encode(&dictionary, tensor, &self.params);
+            let mut encoding = Encoding::new(&dictionary, &self.params);
+            let mut lessons = Lessons::new(&dictionary, &self.params, &mut frozen);
+            encoding.add(tensor, Some(&mut lessons));
             encode_time += begun.elapsed();
 
             let begun = Instant::now();
-            let active = Active::new(tensor, &dictionary, &encoded, self.params.samples);
-            let (activity, fibers_used) = (active.activity(), active.fibers_used());
             let mut adaptive = None;
             let mut settled = false;
             let next = match self.params.rule {
-                Rule::Paper { eta_a } => paper_step(&active, eta_a).map_err(diverged)?,
+                Rule::Paper { eta_a } => paper_step(&lessons, eta_a).map_err(diverged)?,
                 Rule::Adaptive => {
                     // A further pass starts again from A(t) with better codes, so that nothing
                     // is learned twice from the same fibers.
-                    weigh(&mut weights, &active);
-                    let pass = self.adaptive.step(&self.dictionary, &active, &weights).map_err(diverged)?;
+                    let pass = self.adaptive.step(&self.dictionary, &lessons).map_err(diverged)?;
                     settled = pass.settled;
                     adaptive = Some(pass.state);
                     pass.dictionary
                 }
             };
-            drop(active);
-            dictionary = next;
             update_time += begun.elapsed();
 
             let last = match self.params.passes {
@@ -135,31 +137,30 @@ impl Learner {
                 Passes::Auto => settled || passes == MOST_PASSES,
             };
             if !last {
+                dictionary = next;
                 continue;
             }
-            let fibers = encoded.energies.iter().filter(|energy| **energy > 0.0).count();
-            let (energy, rest): (f64, f64) =
-                (encoded.energies.iter().sum(), encoded.found.residuals.iter().sum());
-            let change = relative_change(&self.dictionary, &dictionary);
-            self.dictionary = dictionary;
+            let fibers = encoding.nonzero;
+            let step = Step {
+                step: number,
+                fibers,
+                fibers_used: lessons.fibers_used,
+                mean_code_size: encoding.nnz() as f64 / fibers.max(1) as f64,
+                fit: if encoding.energy > 0.0 { (encoding.rest / encoding.energy).sqrt() } else { 0.0 },
+                change: relative_change(&self.dictionary, &next),
+                activity: lessons.activity(),
+                roads: encoding.roads,
+                passes,
+                encode_time,
+                update_time,
+                codes: encoding.codes(tensor.shape()),
+            };
+            self.dictionary = next;
             if let Some(state) = adaptive {
                 self.adaptive = state;
             }
             self.steps = number;
-            return Ok(Step {
-                step: number,
-                fibers,
-                fibers_used,
-                mean_code_size: encoded.found.codes.nnz() as f64 / fibers.max(1) as f64,
-                fit: if energy > 0.0 { (rest / energy).sqrt() } else { 0.0 },
-                change,
-                activity,
-                roads: encoded.roads,
-                passes,
-                encode_time,
-                update_time,
-                codes: Codes::new(encoded.found.codes, tensor),
-            });
+            return Ok(step);
         }
     }
 

@@ -15,123 +15,142 @@
 
 use rayon::prelude::*;
 
-use crate::codes::{Encoded, residual_of};
+use crate::codes::Block;
 use crate::dense::{Cholesky, add_product, add_scaled, dot, transposed_product};
 use crate::dictionary::Dictionary;
 use crate::error::Error;
-use crate::params::Samples;
+use crate::params::{Params, Rule, Samples};
 use crate::sparse::Sparse;
 use crate::tensor::Tensor;
 
-/// The fibers stage III learns from, with their codes seen from the patterns.
-pub(crate) struct Active<'a> {
-    tensor: &'a Tensor<'a>,
+/// What the fibers of a tensor teach: sums over them, added up wave by wave.
+pub(crate) struct Lessons<'a> {
     dictionary: &'a Dictionary,
-    encoded: &'a Encoded,
-    /// Column f: the codes of fiber f that teach.
+    rule: Rule,
+    samples: Samples,
+    /// G (n x m).
+    gradient: Vec<f64>,
+    /// Column q: the codes of the q-th fiber that teach.
     codes: Sparse,
-    /// Column i: the fibers that show pattern i, and their codes.
-    by_pattern: Sparse,
+    /// w_f of the q-th fiber; 0 if it teaches nothing.
+    weights: Vec<f64>,
+    /// Weights of the first pass by fiber, where a further one may need them.
+    frozen: &'a mut Frozen,
     /// Number of fibers that are not zero and in the sample set.
-    fibers_used: usize,
-    /// The patterns that some fiber shows; k of them.
-    patterns: Vec<usize>,
+    pub(crate) fibers_used: usize,
+    /// Sum of w_f |r_f|^2.
+    rest: f64,
 }
 
-impl<'a> Active<'a> {
-    pub(crate) fn new(
-        tensor: &'a Tensor<'a>,
-        dictionary: &'a Dictionary,
-        encoded: &'a Encoded,
-        samples: Samples,
-    ) -> Active<'a> {
-        let in_set = |fiber: usize| match samples {
-            Samples::All => true,
-            Samples::Independent => tensor.places()[fiber].row == tensor.places()[fiber].col,
-        };
-        let used: Vec<bool> =
-            (0..tensor.fibers()).map(|fiber| encoded.energies[fiber] > 0.0 && in_set(fiber)).collect();
-        // A fiber with as many patterns as features is fitted whatever they are, and tells nothing.
-        let tells = |fiber: usize, code: &[(u32, f64)]| used[fiber] && code.len() < dictionary.features();
-        let mut codes = Sparse::new(dictionary.patterns());
-        for (fiber, code) in encoded.believed.codes.columns().enumerate() {
-            codes.push(if tells(fiber, code) { code } else { &[] });
+/// The weights of the first pass over a tensor. A further one keeps them, and so solves one problem to
+/// the end; only a fiber that had no code before gets its weight then.
+pub(crate) enum Frozen {
+    /// There is no further pass.
+    Unused,
+    /// One for each fiber, 0 until it has one.
+    Weights(Vec<f64>),
+}
+
+impl<'a> Lessons<'a> {
+    pub(crate) fn new(dictionary: &'a Dictionary, params: &Params, frozen: &'a mut Frozen) -> Lessons<'a> {
+        Lessons {
+            dictionary,
+            rule: params.rule,
+            samples: params.samples,
+            gradient: vec![0.0; dictionary.values().len()],
+            codes: Sparse::new(dictionary.patterns()),
+            weights: Vec::new(),
+            frozen,
+            fibers_used: 0,
+            rest: 0.0,
         }
-        let by_pattern = codes.transpose();
-        let patterns = (0..by_pattern.cols()).filter(|&i| !by_pattern.column(i).is_empty()).collect();
-        let fibers_used = used.iter().filter(|used| **used).count();
-        Active { tensor, dictionary, encoded, codes, by_pattern, fibers_used, patterns }
     }
 
-    /// Number of fibers that are not zero and in the sample set.
-    pub(crate) fn fibers_used(&self) -> usize {
-        self.fibers_used
+    /// Adds a wave of blocks. Column q of `residuals` is what the codes leave of the q-th fiber; fibers
+    /// count from `offset`.
+    pub(crate) fn add(&mut self, tensor: &Tensor<'_>, offset: usize, blocks: &[Block], residuals: &[f64]) {
+        let n = self.dictionary.features();
+        let mut steps = Sparse::new(self.dictionary.patterns());
+        let mut step = Vec::new();
+        for block in blocks {
+            let fibers = block.fibers.iter().zip(block.believed.columns());
+            for ((&fiber, code), (&energy, &rest)) in fibers.zip(block.energies.iter().zip(&block.rests)) {
+                let place = tensor.places()[fiber];
+                let used = energy > 0.0 && (self.samples == Samples::All || place.row == place.col);
+                self.fibers_used += usize::from(used);
+                // A fiber with as many patterns as features is fitted whatever they are, and tells nothing.
+                let code = if used && code.len() < n { code } else { &[] };
+                let weight =
+                    if code.is_empty() { 0.0 } else { self.weigh(offset + fiber, code.len(), energy, rest) };
+                step.clear();
+                step.extend(code.iter().map(|&(i, x)| match self.rule {
+                    Rule::Paper { .. } => (i, x.signum()),
+                    Rule::Adaptive => (i, weight * x),
+                }));
+                steps.push(&step);
+                self.codes.push(code);
+                self.weights.push(weight);
+                self.rest += weight * rest;
+            }
+        }
+        // Each pattern alone and in the order of the fibers: the same bits for any number of threads.
+        let by_pattern = steps.transpose();
+        let add = |(i, sum): (usize, &mut [f64])| {
+            for &(fiber, step) in by_pattern.column(i) {
+                add_scaled(sum, step, &residuals[fiber as usize * n..][..n]);
+            }
+        };
+        if blocks.len() == 1 {
+            self.gradient.chunks_exact_mut(n).enumerate().for_each(add);
+        } else {
+            self.gradient.par_chunks_exact_mut(n).enumerate().with_min_len(8).for_each(add);
+        }
+    }
+
+    /// w_f, the inverse of the residual variance of a fiber. A residual has n - s degrees of freedom,
+    /// many, so that each fiber tells its own noise; an outlier or a wrong code weighs next to nothing.
+    /// Residuals below 1e-12 of the fiber are rounding.
+    fn weigh(&mut self, fiber: usize, s: usize, energy: f64, rest: f64) -> f64 {
+        let weight = (self.dictionary.features() - s) as f64 / rest.max(1e-24 * energy);
+        match self.frozen {
+            Frozen::Unused => weight,
+            Frozen::Weights(weights) => {
+                weights.resize(weights.len().max(fiber + 1), 0.0);
+                if weights[fiber] == 0.0 {
+                    weights[fiber] = weight;
+                }
+                weights[fiber]
+            }
+        }
     }
 
     /// Number of fibers that show each pattern.
     pub(crate) fn activity(&self) -> Vec<usize> {
-        self.by_pattern.columns().map(|fibers| fibers.len()).collect()
+        let mut activity = vec![0; self.dictionary.patterns()];
+        self.codes.columns().flatten().for_each(|&(i, _)| activity[i as usize] += 1);
+        activity
     }
 
-    /// G (n x k): over the fibers f that show pattern i, the sum of weight(f, x_if) r_f.
-    fn gradient(&self, weight: impl Fn(usize, f64) -> f64 + Sync) -> Vec<f64> {
+    /// The patterns that some fiber shows; k of them.
+    fn patterns(&self) -> Vec<usize> {
+        let activity = self.activity();
+        (0..activity.len()).filter(|&i| activity[i] > 0).collect()
+    }
+
+    /// The columns of G that belong to these patterns.
+    fn gradient_of(&self, patterns: &[usize]) -> Vec<f64> {
         let n = self.dictionary.features();
-        let mut gradient = vec![0.0; n * self.patterns.len()];
-        gradient.par_chunks_exact_mut(n).zip(&self.patterns).for_each_init(
-            || vec![0.0; n],
-            |residual, (sum, &i)| {
-                for &(fiber, x) in self.by_pattern.column(i) {
-                    let fiber = fiber as usize;
-                    let code = self.encoded.believed.codes.column(fiber);
-                    residual_of(residual, self.tensor.fiber(fiber), self.dictionary, code);
-                    add_scaled(sum, weight(fiber, x), residual);
-                }
-            },
-        );
-        gradient
-    }
-
-    /// E (k x k): the sum of w_f x_f x_f'.
-    fn moment(&self, weights: &[f64]) -> Vec<f64> {
-        let k = self.patterns.len();
-        let mut position = vec![0; self.dictionary.patterns()];
-        self.patterns.iter().enumerate().for_each(|(at, &i)| position[i] = at);
-        let mut moment = vec![0.0; k * k];
-        moment.par_chunks_exact_mut(k).zip(&self.patterns).for_each(|(column, &i)| {
-            for &(fiber, x) in self.by_pattern.column(i) {
-                for &(l, x_l) in self.codes.column(fiber as usize) {
-                    column[position[l as usize]] += weights[fiber as usize] * x * x_l;
-                }
-            }
-        });
-        moment
+        patterns.iter().flat_map(|&i| &self.gradient[i * n..(i + 1) * n]).copied().collect()
     }
 }
 
 /// The paper's step: A <- A - eta_A g,  g = 1/p (A X - Y) sgn(X)' (eq:emp_grad_est, eq:apx_grad).
-pub(crate) fn paper_step(active: &Active<'_>, eta_a: f64) -> Result<Dictionary, Error> {
-    let scale = eta_a / active.fibers_used() as f64;
-    let mut gradient = active.gradient(|_, x| x.signum());
+pub(crate) fn paper_step(lessons: &Lessons<'_>, eta_a: f64) -> Result<Dictionary, Error> {
+    let scale = eta_a / lessons.fibers_used as f64;
+    let patterns = lessons.patterns();
+    let mut gradient = lessons.gradient_of(&patterns);
     gradient.iter_mut().for_each(|g| *g *= scale);
-    active.dictionary.moved(&active.patterns, &gradient)
-}
-
-/// The weight of every fiber, the inverse of its residual variance. A residual has n - s degrees
-/// of freedom, many, so that each fiber tells its own noise; an outlier or a wrong code weighs next
-/// to nothing. Residuals below 1e-12 of the fiber are rounding.
-///
-/// A further pass keeps the weights of the first, and so solves one problem to the end; only a fiber
-/// that had no code before gets its weight now.
-pub(crate) fn weigh(weights: &mut Vec<f64>, active: &Active<'_>) {
-    let n = active.dictionary.features();
-    let encoded = active.encoded;
-    weights.resize(encoded.energies.len(), 0.0);
-    for (fiber, code) in active.codes.columns().enumerate() {
-        if weights[fiber] == 0.0 && !code.is_empty() {
-            let freedom = (n - code.len()) as f64;
-            weights[fiber] = freedom / encoded.believed.residuals[fiber].max(1e-24 * encoded.energies[fiber]);
-        }
-    }
+    lessons.dictionary.moved(&patterns, &gradient)
 }
 
 /// What a tensor tells the adaptive step of the k patterns it shows: sums over its fibers.
@@ -153,24 +172,34 @@ struct Sums {
 }
 
 impl Sums {
-    fn new(active: &Active<'_>, weights: &[f64]) -> Sums {
-        let (n, k) = (active.dictionary.features() as f64, active.patterns.len());
-        let size = |fiber: usize| active.codes.column(fiber).len() as f64;
-        let shared = |&i: &usize| {
-            let evidence =
-                |&(fiber, x): &(u32, f64)| weights[fiber as usize] * x * x * (size(fiber as usize) - 1.0);
-            active.by_pattern.column(i).iter().map(evidence).sum()
-        };
-        let moment = active.moment(weights);
-        let weighed = || (0..weights.len()).filter(|&fiber| size(fiber) > 0.0);
-        Sums {
-            gradient: active.gradient(|fiber, x| weights[fiber] * x),
-            evidence: (0..k).map(|i| moment[i * k + i]).collect(),
-            shared: active.patterns.iter().map(shared).collect(),
-            counts: active.patterns.iter().map(|&i| active.by_pattern.column(i).len()).collect(),
-            rest: weighed().map(|fiber| weights[fiber] * active.encoded.believed.residuals[fiber]).sum(),
+    fn new(lessons: &Lessons<'_>, patterns: &[usize]) -> Sums {
+        let (n, k) = (lessons.dictionary.features() as f64, patterns.len());
+        let mut position = vec![0; lessons.dictionary.patterns()];
+        patterns.iter().enumerate().for_each(|(at, &i)| position[i] = at);
+        let mut moment = vec![0.0; k * k];
+        let (mut shared, mut counts, mut freedom) = (vec![0.0; k], vec![0; k], -(n - 1.0) * k as f64);
+        for (code, &weight) in
+            lessons.codes.columns().zip(&lessons.weights).filter(|(code, _)| !code.is_empty())
+        {
+            let s = code.len() as f64;
             // A fiber has n, its codes take one each, a unit pattern n - 1.
-            freedom: weighed().map(|fiber| n - size(fiber)).sum::<f64>() - (n - 1.0) * k as f64,
+            freedom += n - s;
+            for &(i, x) in code {
+                let at = position[i as usize];
+                shared[at] += weight * x * x * (s - 1.0);
+                counts[at] += 1;
+                for &(l, x_l) in code {
+                    moment[at * k + position[l as usize]] += weight * x * x_l;
+                }
+            }
+        }
+        Sums {
+            gradient: lessons.gradient_of(patterns),
+            evidence: (0..k).map(|i| moment[i * k + i]).collect(),
+            shared,
+            counts,
+            rest: lessons.rest,
+            freedom,
             moment,
         }
     }
@@ -245,21 +274,17 @@ impl Adaptive {
     }
 
     /// One pass: moves A(t), `origin`, by what the fibers say, which were coded with
-    /// `active.dictionary`. In the first pass the two are the same; a further one replaces it.
-    pub(crate) fn step(
-        &self,
-        origin: &Dictionary,
-        active: &Active<'_>,
-        weights: &[f64],
-    ) -> Result<Pass, Error> {
-        let (n, m, k) = (origin.features(), origin.patterns(), active.patterns.len());
+    /// `lessons.dictionary`. In the first pass the two are the same; a further one replaces it.
+    pub(crate) fn step(&self, origin: &Dictionary, lessons: &Lessons<'_>) -> Result<Pass, Error> {
+        let patterns = lessons.patterns();
+        let (n, m, k) = (origin.features(), origin.patterns(), patterns.len());
         let mut state = self.clone();
         state.tensors += 1;
         if k == 0 {
             return Ok(Pass { dictionary: origin.clone(), state, settled: true });
         }
-        let not_finite = Error::Pattern { pattern: active.patterns[0], norm: f64::NAN };
-        let sums = Sums::new(active, weights);
+        let not_finite = Error::Pattern { pattern: patterns[0], norm: f64::NAN };
+        let sums = Sums::new(lessons, &patterns);
         // One false alarm is to be expected over all patterns and all time: sum of 1/(m t^2).
         let tail = (m as f64 * (state.tensors as f64).powi(2)).ln().max(1.0);
 
@@ -273,10 +298,10 @@ impl Adaptive {
 
         // G' = G + (A - A(t)) E: the gradient, had the residuals been taken at A(t).
         let mut gradient = sums.gradient.clone();
-        add_product(&mut gradient, &difference(active.dictionary, origin, &active.patterns), &sums.moment, n);
+        add_product(&mut gradient, &difference(lessons.dictionary, origin, &patterns), &sums.moment, n);
 
         // P before this tensor, then the gain and P after it.
-        let before = state.expect(&active.patterns, &sums, &gradient, v, significance(fit, n, tail));
+        let before = state.expect(&patterns, &sums, &gradient, v, significance(fit, n, tail));
         // Rounding, so that codes which only ever occur together cannot blow up the inverse: v
         // counts at least 1e-12 of what the pattern and its companions carry.
         let v: Vec<f64> = (0..k)
@@ -288,14 +313,14 @@ impl Adaptive {
         let inverse = sums.regular(|i| v[i] / before[i]).ok_or(not_finite)?.inverse();
         let mut change = vec![0.0; n * k];
         add_product(&mut change, &gradient, &inverse, n);
-        let dictionary = origin.moved(&active.patterns, &change)?;
+        let dictionary = origin.moved(&patterns, &change)?;
 
         // Codes are least-squares fits, so that a fiber's residual lacks what lies along its other
         // patterns, about 1/n of the energy of each move. A further pass brings most of it.
-        let moves = difference(&dictionary, active.dictionary, &active.patterns);
+        let moves = difference(&dictionary, lessons.dictionary, &patterns);
         let moved: Vec<f64> = moves.chunks_exact(n).map(|column| dot(column, column)).collect();
         let mut settled = true;
-        for (at, &i) in active.patterns.iter().enumerate() {
+        for (at, &i) in patterns.iter().enumerate() {
             let others = (0..k).filter(|&l| l != at);
             let from_others: f64 = others.map(|l| sums.e(at, l).powi(2) * moved[l]).sum();
             let d = sums.evidence[at];

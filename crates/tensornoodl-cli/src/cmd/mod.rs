@@ -1,5 +1,6 @@
 //! One file per command: its help, its arguments, its `run`.
 
+pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod recover;

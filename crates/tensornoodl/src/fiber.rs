@@ -1,0 +1,410 @@
+//! Stage I for one fiber: its code, solved for and proved, or iterated.
+//!
+//! With d = A'y and G = A'A, iterative hard thresholding of one fiber is
+//!
+//! ```text
+//! x(0)   = HT_{C/2}(d)                              (alg:coeff_init)
+//! x(r+1) = HT_tau(x(r) - eta_x (G x(r) - d))        (alg:coeff_iht)
+//! HT_t(z) keeps the entries with |z_i| >= t and sets the others to zero.
+//! ```
+//!
+//! Departs: [`Solver::Direct`](crate::Solver::Direct) computes the limit of this iteration,
+//! R -> infinity, without iterating. While the support S of x(0) stays, the error x(r) - x against
+//! the least-squares codes G_SS x = d_S is multiplied by I - eta_x G_SS in each step, and shrinks if
+//! eta_x |G_SS| < 2. So with e = |x(0) - x|, a row sum for the norm of G_SS, and r = y - A_S x,
+//!
+//! ```text
+//! eta_x max_i sum_l |G_il| < 2 over S,    |x_i| - e >= tau for i in S,
+//! eta_x (|a_i'r| + |G_iS| e) < tau for i outside S
+//! ```
+//!
+//! prove that no step drops an entry and none lets one in: x is where the paper's iteration ends,
+//! free of the accuracy floor of a finite R. A fiber that fails this check takes the paper's road.
+//!
+//! Neither S nor the check needs all of d: scores that are near enough do (`screen.rs`).
+
+use std::sync::OnceLock;
+
+use rayon::prelude::*;
+
+use crate::dense::{add_scaled, dot, fast, transposed_product};
+use crate::dictionary::Dictionary;
+use crate::params::Params;
+use crate::screen::Lengths;
+
+/// Patterns per piece of G. Fixed, so that its bits do not depend on the number of threads.
+const PIECE: usize = 64;
+
+/// Codes fibers under one dictionary.
+pub(crate) struct Coder<'a> {
+    pub(crate) dictionary: &'a Dictionary,
+    pub(crate) params: &'a Params,
+    /// Made when first needed: a small tensor whose codes are clear never does.
+    gram: OnceLock<Gram>,
+}
+
+/// G = A'A (m x m).
+pub(crate) struct Gram {
+    values: Vec<f64>,
+    single: Vec<f32>,
+    /// Of each column, the largest magnitude off the diagonal.
+    largest: Vec<f64>,
+}
+
+impl Gram {
+    fn new(dictionary: &Dictionary, in_parallel: bool) -> Gram {
+        let (n, m) = (dictionary.features(), dictionary.patterns());
+        let (mut values, mut single, mut largest) = (vec![0.0; m * m], vec![0.0; m * m], vec![0.0; m]);
+        let piece = |(first, (((values, single), largest), patterns)): (usize, Piece<'_>)| {
+            transposed_product(values, dictionary.values(), patterns, n);
+            single.iter_mut().zip(values.iter()).for_each(|(single, &value)| *single = value as f32);
+            for (at, (largest, column)) in largest.iter_mut().zip(values.chunks_exact(m)).enumerate() {
+                let of = |part: &[f64]| part.iter().fold(0.0, |a: f64, g| a.max(g.abs()));
+                let diagonal = first * PIECE + at;
+                *largest = of(&column[..diagonal]).max(of(&column[diagonal + 1..]));
+            }
+        };
+        if in_parallel {
+            values
+                .par_chunks_mut(m * PIECE)
+                .zip(single.par_chunks_mut(m * PIECE))
+                .zip(largest.par_chunks_mut(PIECE))
+                .zip(dictionary.values().par_chunks(n * PIECE))
+                .enumerate()
+                .for_each(piece);
+        } else {
+            values
+                .chunks_mut(m * PIECE)
+                .zip(single.chunks_mut(m * PIECE))
+                .zip(largest.chunks_mut(PIECE))
+                .zip(dictionary.values().chunks(n * PIECE))
+                .enumerate()
+                .for_each(piece);
+        }
+        Gram { values, single, largest }
+    }
+
+    fn column(&self, pattern: u32) -> &[f64] {
+        let m = self.largest.len();
+        &self.values[pattern as usize * m..][..m]
+    }
+
+    fn single(&self, pattern: u32) -> &[f32] {
+        let m = self.largest.len();
+        &self.single[pattern as usize * m..][..m]
+    }
+}
+
+/// Columns of G, the same in single precision, their largest entries, and the patterns they are of.
+type Piece<'a> = (((&'a mut [f64], &'a mut [f32]), &'a mut [f64]), &'a [f64]);
+
+/// The code under work, what it leaves of the fiber, and scratch space.
+#[derive(Default)]
+pub(crate) struct Work {
+    /// x, by increasing pattern.
+    pub(crate) code: Vec<(u32, f64)>,
+    /// r = y - A x.
+    pub(crate) residual: Vec<f64>,
+    /// d_S, beside the code.
+    products: Vec<f64>,
+    candidates: Vec<(u32, f64)>,
+    /// G_SS and its Cholesky factor, row by row.
+    gram: Vec<f64>,
+    factor: Vec<f64>,
+    /// One for each pattern.
+    scores: Vec<f32>,
+    gradient: Vec<f64>,
+    coupling: Vec<f64>,
+}
+
+/// What is known of A'y, in units of the code floor: |values_i - a_i'y| <= radius.
+#[derive(Clone, Copy)]
+pub(crate) struct Scores<'a> {
+    pub(crate) values: &'a [f32],
+    pub(crate) radius: f64,
+}
+
+impl<'a> Coder<'a> {
+    pub(crate) fn new(dictionary: &'a Dictionary, params: &'a Params) -> Coder<'a> {
+        Coder { dictionary, params, gram: OnceLock::new() }
+    }
+
+    /// G, made on this thread if it is not there yet.
+    fn gram(&self) -> &Gram {
+        self.gram.get_or_init(|| Gram::new(self.dictionary, false))
+    }
+
+    /// Makes G now, on all threads.
+    pub(crate) fn prepare(&self) {
+        self.gram.get_or_init(|| Gram::new(self.dictionary, true));
+    }
+
+    /// |y| and n, for rounding bounds.
+    pub(crate) fn lengths(&self, energy: f64) -> Lengths {
+        Lengths { features: self.dictionary.features(), fiber: energy.sqrt() / self.params.code_floor }
+    }
+
+    /// The code, if it is found from a guess of its support, left in `work.code`; returns |r|^2.
+    pub(crate) fn guessed(&self, work: &mut Work, y: &[f64], lengths: Lengths) -> Option<f64> {
+        let floor = self.params.code_floor;
+        if work.code.len() > MOST_GUESSED {
+            return None;
+        }
+        work.products.clear();
+        work.products.extend(work.code.iter().map(|&(i, _)| dot(self.dictionary.pattern(i as usize), y)));
+        let rest = self.fit(work, y)?;
+        let (total, s) = (sum_of_magnitudes(&work.code) / floor, work.code.len());
+        let radius = rest.sqrt() / floor * (1.0 + 1e-12) + lengths.coupled(total, s);
+        if radius >= 0.5 {
+            return None;
+        }
+        let gram = self.gram();
+        // The largest score outside of the guess is small enough for most fibers of few patterns.
+        let highest: f64 = work.code.iter().map(|&(i, x)| x.abs() / floor * gram.largest[i as usize]).sum();
+        if highest + radius < 0.5 {
+            let clear = work.products.iter().all(|d| d.abs() >= floor / 2.0);
+            if clear {
+                return self.proved(work, lengths, None, rest).then_some(rest);
+            }
+        }
+        let mut scores = std::mem::take(&mut work.scores);
+        scores.resize(self.dictionary.patterns(), 0.0);
+        single_sum(&mut scores, gram, &work.code, floor);
+        let found = self.direct(work, y, lengths, Scores { values: &scores, radius }, Some(rest));
+        work.scores = scores;
+        found
+    }
+
+    /// The limit of iterative hard thresholding, if the scores prove it to be that; returns |r|^2.
+    ///
+    /// With `guess`, the code is a least-squares fit already, and this is its |r|^2.
+    pub(crate) fn direct(
+        &self,
+        work: &mut Work,
+        y: &[f64],
+        lengths: Lengths,
+        scores: Scores<'_>,
+        guess: Option<f64>,
+    ) -> Option<f64> {
+        let half = self.params.code_floor / 2.0;
+        // Rounded down: a candidate too many does not hurt.
+        let limit = ((0.5 - scores.radius) * (1.0 - 1e-6)) as f32;
+        let mut candidates = std::mem::take(&mut work.candidates);
+        candidates.clear();
+        for (first, chunk) in (0..).step_by(16).zip(scores.values.chunks(16)) {
+            if chunk.iter().fold(0.0, |a: f32, score| a.max(score.abs())) >= limit {
+                candidates.extend(
+                    (first..).zip(chunk).filter(|(_, score)| score.abs() >= limit).map(|(i, _)| (i, 0.0)),
+                );
+            }
+        }
+        let most = MOST_CANDIDATES.max(scores.values.len() / 16);
+        let few = candidates.len() <= most;
+        if few {
+            candidates.iter_mut().for_each(|(i, d)| *d = dot(self.dictionary.pattern(*i as usize), y));
+            candidates.retain(|(_, d)| d.abs() >= half);
+        }
+        let same = guess.is_some() && candidates.iter().map(|c| c.0).eq(work.code.iter().map(|c| c.0));
+        if few && !same {
+            work.code.clone_from(&candidates);
+            work.products.clear();
+            work.products.extend(candidates.iter().map(|candidate| candidate.1));
+        }
+        work.candidates = candidates;
+        if !few {
+            return None;
+        }
+        let rest = if same { guess? } else { self.fit(work, y)? };
+        self.proved(work, lengths, (!same).then_some(scores), rest).then_some(rest)
+    }
+
+    /// Least squares on the support of the code, whose d_S is known: G_SS x = d_S, r = y - A_S x.
+    /// Returns |r|^2; none if G_SS is not positive definite.
+    ///
+    /// By hand, because the systems are 1 x 1 or 2 x 2 and many.
+    pub(crate) fn fit(&self, work: &mut Work, y: &[f64]) -> Option<f64> {
+        let Work { code, products, gram, factor, residual, .. } = work;
+        let s = code.len();
+        let pattern = |at: usize, code: &[(u32, f64)]| self.dictionary.pattern(code[at].0 as usize);
+        gram.clear();
+        gram.resize(s * s, 1.0);
+        factor.clear();
+        factor.resize(s * s, 0.0);
+        for row in 0..s {
+            for col in 0..=row {
+                let g = if row == col { 1.0 } else { dot(pattern(row, code), pattern(col, code)) };
+                (gram[row * s + col], gram[col * s + row]) = (g, g);
+                let known: f64 =
+                    (0..col).map(|before| factor[row * s + before] * factor[col * s + before]).sum();
+                factor[row * s + col] = if row > col {
+                    (g - known) / factor[col * s + col]
+                } else if g - known > 1e-12 {
+                    (g - known).sqrt()
+                } else {
+                    return None;
+                };
+            }
+        }
+        for row in 0..s {
+            let known: f64 = (0..row).map(|col| factor[row * s + col] * code[col].1).sum();
+            code[row].1 = (products[row] - known) / factor[row * s + row];
+        }
+        for row in (0..s).rev() {
+            let known: f64 = (row + 1..s).map(|below| factor[below * s + row] * code[below].1).sum();
+            code[row].1 = (code[row].1 - known) / factor[row * s + row];
+        }
+        Some(residual_of(residual, y, self.dictionary, code))
+    }
+
+    /// Whether the fitted code is where iterative hard thresholding ends. `scores` may tell more of
+    /// A'r than |a_i'r| <= |r| does.
+    fn proved(&self, work: &mut Work, lengths: Lengths, scores: Option<Scores<'_>>, rest: f64) -> bool {
+        let Params { eta_x, tau, code_floor: floor, .. } = *self.params;
+        let Work { code, products, gram, gradient, coupling, .. } = work;
+        let s = code.len();
+        let row_sum = |row: &[f64]| row.iter().map(|g| g.abs()).sum::<f64>();
+        if s > 0 && gram.chunks_exact(s).any(|row| eta_x * row_sum(row) >= 2.0) {
+            return false;
+        }
+        let distance = code.iter().zip(&*products).map(|(c, d)| (d - c.1).powi(2)).sum::<f64>().sqrt();
+        if code.iter().any(|(_, x)| x.abs() - distance < tau) {
+            return false;
+        }
+        let total = sum_of_magnitudes(code) / floor;
+        let limit = tau / eta_x * (1.0 - 1e-12) - floor * lengths.double(total, s);
+        let length = rest.sqrt();
+        if length + (s as f64).sqrt() * distance < limit {
+            return true;
+        }
+        let largest = |&(i, _): &(u32, f64)| self.gram().largest[i as usize].powi(2);
+        if length + code.iter().map(largest).sum::<f64>().sqrt() * distance < limit {
+            return true;
+        }
+        let Some(scores) = scores else { return false };
+        // a_i'r = a_i'y - G_iS x and |G_iS|^2, pattern by pattern.
+        let gram = self.gram();
+        let radius = scores.radius + lengths.coupled(total, s);
+        let m = scores.values.len();
+        fast(
+            #[inline(always)]
+            || {
+                gradient.clear();
+                gradient.extend(scores.values.iter().map(|&score| score as f64));
+                coupling.clear();
+                coupling.resize(m, 0.0);
+                for &(i, x) in code.iter() {
+                    let x = x / floor;
+                    for ((gradient, coupling), &g) in
+                        gradient.iter_mut().zip(coupling.iter_mut()).zip(gram.single(i))
+                    {
+                        let g = g as f64;
+                        *gradient -= x * g;
+                        *coupling += g * g;
+                    }
+                }
+            },
+        );
+        for &(i, _) in code.iter() {
+            (gradient[i as usize], coupling[i as usize]) = (0.0, 0.0);
+        }
+        // |gradient| + |G_iS| e < limit without the root.
+        let (limit, squared) = (limit / floor - radius, (distance / floor * (1.0 + 1e-6)).powi(2));
+        fast(
+            #[inline(always)]
+            || {
+                gradient.iter().zip(&*coupling).all(|(g, c)| {
+                    let room = limit - g.abs();
+                    (room > 0.0) & (room * room > c * squared)
+                })
+            },
+        )
+    }
+
+    /// Iterative hard thresholding (alg:coeff_init, alg:coeff_iht), from d = A'y; false if the iterate
+    /// still moves by more than `code_tolerance` after `iht_steps` steps.
+    ///
+    /// Choice: the paper fixes R. Real data has no true X to compare with, so that the iteration stops
+    /// on the change of the iterate; with a tolerance of 0 it makes R steps.
+    pub(crate) fn iht(&self, work: &mut Work, d: &[f64]) -> bool {
+        let params = self.params;
+        let gram = self.gram();
+        let Work { code, coupling: x, gradient, .. } = work;
+        let mut settled = params.code_tolerance == 0.0;
+        x.clear();
+        x.extend(d.iter().map(|&d| if d.abs() >= params.code_floor / 2.0 { d } else { 0.0 }));
+        gradient.resize(d.len(), 0.0);
+        for _ in 0..params.iht_steps {
+            // The negative gradient d - G x.
+            gradient.copy_from_slice(d);
+            for (i, &x) in x.iter().enumerate().filter(|(_, x)| **x != 0.0) {
+                add_scaled(gradient, -x, gram.column(i as u32));
+            }
+            let (mut change, mut largest) = (0.0_f64, 0.0_f64);
+            for (x, g) in x.iter_mut().zip(gradient.iter()) {
+                let z = *x + params.eta_x * g;
+                let next = if z.abs() >= params.tau { z } else { 0.0 };
+                change = change.max((next - *x).abs());
+                largest = largest.max(next.abs());
+                *x = next;
+            }
+            if !largest.is_finite() {
+                settled = false;
+                break;
+            }
+            if change <= params.code_tolerance * largest {
+                settled = true;
+                break;
+            }
+        }
+        code.clear();
+        code.extend((0..).zip(x.iter()).filter(|(_, x)| **x != 0.0).map(|(i, &x)| (i, x)));
+        settled
+    }
+
+    /// Least squares on the support of the code.
+    pub(crate) fn refit(&self, work: &mut Work, y: &[f64]) -> Option<f64> {
+        let Work { code, products, .. } = work;
+        products.clear();
+        products.extend(code.iter().map(|&(i, _)| dot(self.dictionary.pattern(i as usize), y)));
+        self.fit(work, y)
+    }
+}
+
+/// Scores that need a product in double precision cost as much as the whole product in single
+/// precision when they are about this many, or one in sixteen patterns.
+const MOST_CANDIDATES: usize = 8;
+
+/// A guess of more patterns than this takes longer to fit than the product in single precision.
+const MOST_GUESSED: usize = 16;
+
+fn sum_of_magnitudes(code: &[(u32, f64)]) -> f64 {
+    code.iter().map(|(_, x)| x.abs()).sum()
+}
+
+/// scores = G_S x / C in single precision.
+fn single_sum(scores: &mut [f32], gram: &Gram, code: &[(u32, f64)], floor: f64) {
+    scores.fill(0.0);
+    for &(i, x) in code {
+        let x = (x / floor) as f32;
+        let column = gram.single(i);
+        fast(
+            #[inline(always)]
+            || scores.iter_mut().zip(column).for_each(|(score, g)| *score += x * g),
+        );
+    }
+}
+
+/// r = y - A x; returns |r|^2.
+pub(crate) fn residual_of(
+    residual: &mut Vec<f64>,
+    y: &[f64],
+    dictionary: &Dictionary,
+    code: &[(u32, f64)],
+) -> f64 {
+    residual.clear();
+    residual.extend_from_slice(y);
+    for &(pattern, x) in code {
+        add_scaled(residual, -x, dictionary.pattern(pattern as usize));
+    }
+    dot(residual, residual)
+}
