@@ -223,11 +223,6 @@ impl<'a> Encoding<'a> {
         let (n, m) = (coder.dictionary.features(), coder.dictionary.patterns());
         let floor = coder.params.code_floor;
         let mut block = Block::new(m, fibers.len());
-        let mut out = residuals.chunks_exact_mut(n);
-        let mut done = |block: &mut Block, work: &mut Work, fiber: usize, energy: f64, rest: f64| {
-            let residual = out.next().expect("one residual for each fiber");
-            block.push(coder, work, fiber, tensor.fiber(fiber), energy, rest, residual);
-        };
         let energies: Vec<f64> =
             fibers.iter().map(|&fiber| dot(tensor.fiber(fiber), tensor.fiber(fiber))).collect();
         let mut left: Vec<(usize, f64)> = fibers.iter().copied().zip(energies).collect();
@@ -237,10 +232,11 @@ impl<'a> Encoding<'a> {
             left.retain(|&(fiber, energy)| {
                 work.code.clear();
                 work.code.extend(shown.by_both(tensor.places()[fiber]).map(|i| (i, 0.0)));
-                let found = coder.guessed(work, tensor.fiber(fiber), coder.lengths(energy));
+                let (y, r) = (tensor.fiber(fiber), block.next(residuals, n));
+                let found = coder.guessed(work, y, r, coder.lengths(energy));
                 if let Some(rest) = found {
                     block.roads.direct += 1;
-                    done(&mut block, work, fiber, energy, rest);
+                    block.push(coder, work, fiber, y, r, energy, rest);
                 }
                 found.is_none()
             });
@@ -261,10 +257,11 @@ impl<'a> Encoding<'a> {
                 if !lengths.fit_single() {
                     return true;
                 }
-                let found = coder.direct(work, tensor.fiber(fiber), lengths, scores, None);
+                let (y, r) = (tensor.fiber(fiber), block.next(residuals, n));
+                let found = coder.direct(work, y, r, lengths, scores, None);
                 if let Some(rest) = found {
                     block.roads.direct += 1;
-                    done(&mut block, work, fiber, energy, rest);
+                    block.push(coder, work, fiber, y, r, energy, rest);
                 }
                 found.is_none()
             });
@@ -279,9 +276,9 @@ impl<'a> Encoding<'a> {
                 }
             }
             for (&(fiber, energy), d) in tile.iter().zip(products.chunks_exact(m)) {
-                let y = tensor.fiber(fiber);
-                let rest = coder.plain(work, y, energy, d, &mut block.roads);
-                done(&mut block, work, fiber, energy, rest);
+                let (y, r) = (tensor.fiber(fiber), block.next(residuals, n));
+                let rest = coder.plain(work, y, r, energy, d, &mut block.roads);
+                block.push(coder, work, fiber, y, r, energy, rest);
             }
         }
         block
@@ -302,7 +299,12 @@ impl Block {
         }
     }
 
-    /// Takes the code and the residual of a fiber out of `work`.
+    /// Where the residual of the next fiber belongs.
+    fn next<'r>(&self, residuals: &'r mut [f64], n: usize) -> &'r mut [f64] {
+        &mut residuals[self.fibers.len() * n..][..n]
+    }
+
+    /// Takes the code of the next fiber out of `work`.
     #[allow(clippy::too_many_arguments)]
     fn push(
         &mut self,
@@ -310,9 +312,9 @@ impl Block {
         work: &mut Work,
         fiber: usize,
         y: &[f64],
+        r: &mut [f64],
         energy: f64,
         rest: f64,
-        residual: &mut [f64],
     ) {
         let half = coder.params.code_floor / 2.0;
         self.fibers.push(fiber);
@@ -329,23 +331,30 @@ impl Block {
         while small(&work.code) {
             work.code.retain(|entry| entry.1.abs() >= least);
             // A part of a positive definite G_SS is positive definite.
-            believed = coder.refit(work, y).unwrap_or(energy);
+            believed = coder.refit(work, y, r).unwrap_or(energy);
         }
         self.believed.push(&work.code);
         self.rests.push(believed);
-        residual.copy_from_slice(&work.residual);
     }
 }
 
 impl Coder<'_> {
     /// The last road: all of d = A'y is known. Returns |r|^2.
-    fn plain(&self, work: &mut Work, y: &[f64], energy: f64, d: &[f64], roads: &mut Roads) -> f64 {
+    fn plain(
+        &self,
+        work: &mut Work,
+        y: &[f64],
+        r: &mut [f64],
+        energy: f64,
+        d: &[f64],
+        roads: &mut Roads,
+    ) -> f64 {
         let params = self.params;
         let lengths = self.lengths(energy);
         if params.solver == Solver::Direct {
             let single: Vec<f32> = d.iter().map(|d| (d / params.code_floor) as f32).collect();
             let scores = Scores { values: &single, radius: lengths.written() };
-            if let Some(rest) = self.direct(work, y, lengths, scores, None) {
+            if let Some(rest) = self.direct(work, y, r, lengths, scores, None) {
                 roads.direct += 1;
                 return rest;
             }
@@ -354,14 +363,13 @@ impl Coder<'_> {
         *(if settled { &mut roads.iht } else { &mut roads.unsettled }) += 1;
         // The support is settled; what the last steps would still add is known.
         let polish = params.solver == Solver::Direct && settled && params.code_tolerance > 0.0;
-        let polished = if polish { self.refit(work, y) } else { None };
-        let rest =
-            polished.unwrap_or_else(|| residual_of(&mut work.residual, y, self.dictionary, &work.code));
+        let polished = if polish { self.refit(work, y, r) } else { None };
+        let rest = polished.unwrap_or_else(|| residual_of(r, y, self.dictionary, &work.code));
         if rest <= energy {
             return rest;
         }
         // Diverged, or worse than nothing.
         work.code.clear();
-        residual_of(&mut work.residual, y, self.dictionary, &work.code)
+        residual_of(r, y, self.dictionary, &work.code)
     }
 }

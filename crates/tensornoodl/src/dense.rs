@@ -1,16 +1,17 @@
 //! The dense linear algebra the method needs, on plain column-major slices.
 //!
-//! The one place that knows faer. Everything here runs on the calling thread: what is spread over
-//! threads is cut into pieces of fixed size by the callers, so that the bits of a result never
-//! depend on the number of threads.
+//! The one place that knows faer, which is called for one thread at a time: what is spread over threads
+//! is cut into pieces of fixed size, so that the bits of a result never depend on their number.
 
 use faer::diag::Diag;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt;
 use faer::linalg::matmul::matmul;
 use faer::linalg::svd::{self, ComputeSvdVectors};
+use faer::linalg::triangular_inverse::invert_lower_triangular;
 use faer::traits::ComplexField;
 use faer::{Accum, MatMut, MatRef, Par, Spec};
+use rayon::prelude::*;
 
 /// Runs a loop with the widest vector registers of this machine. The loop stays a plain one, and its
 /// bits are those of the plain one: the compiler neither reorders sums nor fuses products into them.
@@ -52,6 +53,18 @@ pub(crate) fn add_scaled(y: &mut [f64], a: f64, x: &[f64]) {
     fast(
         #[inline(always)]
         || y.iter_mut().zip(x).for_each(|(y, x)| *y += a * x),
+    );
+}
+
+/// r = y + x a + z b.
+pub(crate) fn add_two(r: &mut [f64], y: &[f64], x: f64, a: &[f64], z: f64, b: &[f64]) {
+    fast(
+        #[inline(always)]
+        || {
+            for (((r, y), a), b) in r.iter_mut().zip(y).zip(a).zip(b) {
+                *r = y + x * a + z * b;
+            }
+        },
     );
 }
 
@@ -118,25 +131,33 @@ impl Cholesky {
         MatRef::from_column_major_slice(&self.factor, self.size, self.size)
     }
 
-    /// Overwrites B (n x size) with B M^-1, for the factored symmetric M.
-    pub(crate) fn solve_from_right(&self, b: &mut [f64]) {
-        let n = b.len() / self.size;
-        let b = MatMut::from_column_major_slice_mut(b, n, self.size);
-        llt::solve::solve_in_place(self.lower(), b.transpose_mut(), Par::Seq, MemStack::new(&mut []));
+    /// Overwrites B (n x size) with B M^-1, for the factored symmetric M, and returns the diagonal of M^-1.
+    pub(crate) fn solve_from_right(&self, b: &mut [f64]) -> Vec<f64> {
+        let k = self.size;
+        let b = MatMut::from_column_major_slice_mut(b, b.len() / k, k);
+        let solve = |rows: MatMut<'_, f64>| {
+            llt::solve::solve_in_place(self.lower(), rows.transpose_mut(), Par::Seq, MemStack::new(&mut []));
+        };
+        // Every row of B alone.
+        if k < LARGE {
+            solve(b);
+            self.diagonal_of_inverse()
+        } else {
+            let rows = || b.par_row_chunks_mut(ROWS).for_each(solve);
+            rayon::join(|| self.diagonal_of_inverse(), rows).0
+        }
     }
 
-    /// M^-1, both triangles.
-    pub(crate) fn inverse(&self) -> Vec<f64> {
+    /// With M = L L': (M^-1)_ii is the squared length of column i of L^-1.
+    fn diagonal_of_inverse(&self) -> Vec<f64> {
         let k = self.size;
         let mut inverse = vec![0.0; k * k];
-        let mut memory = MemBuffer::new(llt::inverse::inverse_scratch::<f64>(k, Par::Seq));
         let out = MatMut::from_column_major_slice_mut(&mut inverse, k, k);
-        llt::inverse::inverse(out, self.lower(), Par::Seq, MemStack::new(&mut memory));
-        for column in 0..k {
-            for row in 0..column {
-                inverse[column * k + row] = inverse[row * k + column];
-            }
-        }
-        inverse
+        invert_lower_triangular(out, self.lower(), Par::Seq);
+        inverse.chunks_exact(k).enumerate().map(|(i, column)| dot(&column[i..], &column[i..])).collect()
     }
 }
+
+/// From this size on a system is worth the start of threads, which take so many rows at a time.
+const LARGE: usize = 128;
+const ROWS: usize = 32;

@@ -27,7 +27,7 @@ use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
-use crate::dense::{add_scaled, dot, fast, transposed_product};
+use crate::dense::{add_scaled, add_two, dot, fast, transposed_product};
 use crate::dictionary::Dictionary;
 use crate::params::Params;
 use crate::screen::Lengths;
@@ -98,13 +98,11 @@ impl Gram {
 /// Columns of G, the same in single precision, their largest entries, and the patterns they are of.
 type Piece<'a> = (((&'a mut [f64], &'a mut [f32]), &'a mut [f64]), &'a [f64]);
 
-/// The code under work, what it leaves of the fiber, and scratch space.
+/// The code under work, and scratch space.
 #[derive(Default)]
 pub(crate) struct Work {
     /// x, by increasing pattern.
     pub(crate) code: Vec<(u32, f64)>,
-    /// r = y - A x.
-    pub(crate) residual: Vec<f64>,
     /// d_S, beside the code.
     products: Vec<f64>,
     candidates: Vec<(u32, f64)>,
@@ -115,6 +113,8 @@ pub(crate) struct Work {
     scores: Vec<f32>,
     gradient: Vec<f64>,
     coupling: Vec<f64>,
+    /// The iterate at which all of the gradient was last known.
+    origin: Vec<f64>,
 }
 
 /// What is known of A'y, in units of the code floor: |values_i - a_i'y| <= radius.
@@ -144,15 +144,13 @@ impl<'a> Coder<'a> {
         Lengths { features: self.dictionary.features(), fiber: energy.sqrt() / self.params.code_floor }
     }
 
-    /// The code, if it is found from a guess of its support, left in `work.code`; returns |r|^2.
-    pub(crate) fn guessed(&self, work: &mut Work, y: &[f64], lengths: Lengths) -> Option<f64> {
+    /// The code, if it is found from a guess of its support that is in `work.code`; returns |r|^2.
+    pub(crate) fn guessed(&self, work: &mut Work, y: &[f64], r: &mut [f64], lengths: Lengths) -> Option<f64> {
         let floor = self.params.code_floor;
         if work.code.len() > MOST_GUESSED {
             return None;
         }
-        work.products.clear();
-        work.products.extend(work.code.iter().map(|&(i, _)| dot(self.dictionary.pattern(i as usize), y)));
-        let rest = self.fit(work, y)?;
+        let rest = self.refit(work, y, r)?;
         let (total, s) = (sum_of_magnitudes(&work.code) / floor, work.code.len());
         let radius = rest.sqrt() / floor * (1.0 + 1e-12) + lengths.coupled(total, s);
         if radius >= 0.5 {
@@ -170,7 +168,7 @@ impl<'a> Coder<'a> {
         let mut scores = std::mem::take(&mut work.scores);
         scores.resize(self.dictionary.patterns(), 0.0);
         single_sum(&mut scores, gram, &work.code, floor);
-        let found = self.direct(work, y, lengths, Scores { values: &scores, radius }, Some(rest));
+        let found = self.direct(work, y, r, lengths, Scores { values: &scores, radius }, Some(rest));
         work.scores = scores;
         found
     }
@@ -182,6 +180,7 @@ impl<'a> Coder<'a> {
         &self,
         work: &mut Work,
         y: &[f64],
+        r: &mut [f64],
         lengths: Lengths,
         scores: Scores<'_>,
         guess: Option<f64>,
@@ -214,7 +213,7 @@ impl<'a> Coder<'a> {
         if !few {
             return None;
         }
-        let rest = if same { guess? } else { self.fit(work, y)? };
+        let rest = if same { guess? } else { self.fit(work, y, r)? };
         self.proved(work, lengths, (!same).then_some(scores), rest).then_some(rest)
     }
 
@@ -222,8 +221,8 @@ impl<'a> Coder<'a> {
     /// Returns |r|^2; none if G_SS is not positive definite.
     ///
     /// By hand, because the systems are 1 x 1 or 2 x 2 and many.
-    pub(crate) fn fit(&self, work: &mut Work, y: &[f64]) -> Option<f64> {
-        let Work { code, products, gram, factor, residual, .. } = work;
+    fn fit(&self, work: &mut Work, y: &[f64], r: &mut [f64]) -> Option<f64> {
+        let Work { code, products, gram, factor, .. } = work;
         let s = code.len();
         let pattern = |at: usize, code: &[(u32, f64)]| self.dictionary.pattern(code[at].0 as usize);
         gram.clear();
@@ -253,7 +252,7 @@ impl<'a> Coder<'a> {
             let known: f64 = (row + 1..s).map(|below| factor[below * s + row] * code[below].1).sum();
             code[row].1 = (code[row].1 - known) / factor[row * s + row];
         }
-        Some(residual_of(residual, y, self.dictionary, code))
+        Some(residual_of(r, y, self.dictionary, code))
     }
 
     /// Whether the fitted code is where iterative hard thresholding ends. `scores` may tell more of
@@ -325,48 +324,77 @@ impl<'a> Coder<'a> {
     ///
     /// Choice: the paper fixes R. Real data has no true X to compare with, so that the iteration stops
     /// on the change of the iterate; with a tolerance of 0 it makes R steps.
+    ///
+    /// Most steps change the entries of the support S only, and are made on these: with g = d - G x and
+    /// c = max_i |G_iS|, no entry outside can pass the threshold before x has gone the way
+    /// (tau / eta_x - max_i |g_i|) / c.
     pub(crate) fn iht(&self, work: &mut Work, d: &[f64]) -> bool {
-        let params = self.params;
+        let Params { eta_x, tau, code_floor, iht_steps, code_tolerance, .. } = *self.params;
         let gram = self.gram();
-        let Work { code, coupling: x, gradient, .. } = work;
-        let mut settled = params.code_tolerance == 0.0;
-        x.clear();
-        x.extend(d.iter().map(|&d| if d.abs() >= params.code_floor / 2.0 { d } else { 0.0 }));
+        let Work { code, candidates: next, gradient, origin, .. } = work;
         gradient.resize(d.len(), 0.0);
-        for _ in 0..params.iht_steps {
-            // The negative gradient d - G x.
-            gradient.copy_from_slice(d);
-            for (i, &x) in x.iter().enumerate().filter(|(_, x)| **x != 0.0) {
-                add_scaled(gradient, -x, gram.column(i as u32));
+        code.clear();
+        code.extend((0..).zip(d).filter(|(_, d)| d.abs() >= code_floor / 2.0).map(|(i, &d)| (i, d)));
+        // How far x may go from `origin` before entries outside the support have to be looked at.
+        let mut way = 0.0;
+        for _ in 0..iht_steps {
+            next.clear();
+            let gone = code.iter().zip(origin.iter()).map(|(x, o)| (x.1 - o).powi(2)).sum::<f64>().sqrt();
+            if gone < way {
+                for &(i, x) in code.iter() {
+                    let column = gram.column(i);
+                    let known: f64 = code.iter().map(|&(l, x)| column[l as usize] * x).sum();
+                    next.push((i, x + eta_x * (d[i as usize] - known)));
+                }
+                next.retain(|(_, z)| z.abs() >= tau);
+            } else {
+                // The negative gradient d - G x.
+                gradient.copy_from_slice(d);
+                code.iter().for_each(|&(i, x)| add_scaled(gradient, -x, gram.column(i)));
+                let mut own = code.iter().peekable();
+                let mut highest = 0.0_f64;
+                for (i, &g) in (0..).zip(gradient.iter()) {
+                    let x = own.next_if(|entry| entry.0 == i);
+                    if x.is_none() {
+                        highest = highest.max(g.abs());
+                    }
+                    let z = x.map_or(0.0, |entry| entry.1) + eta_x * g;
+                    if z.abs() >= tau {
+                        next.push((i, z));
+                    }
+                }
+                let coupling =
+                    code.iter().map(|&(i, _)| gram.largest[i as usize].powi(2)).sum::<f64>().sqrt();
+                way = (tau / eta_x * (1.0 - 1e-12) - highest) / coupling;
+                origin.clear();
+                origin.extend(code.iter().map(|entry| entry.1));
             }
-            let (mut change, mut largest) = (0.0_f64, 0.0_f64);
-            for (x, g) in x.iter_mut().zip(gradient.iter()) {
-                let z = *x + params.eta_x * g;
-                let next = if z.abs() >= params.tau { z } else { 0.0 };
-                change = change.max((next - *x).abs());
-                largest = largest.max(next.abs());
-                *x = next;
+            let same = next.iter().map(|entry| entry.0).eq(code.iter().map(|entry| entry.0));
+            let largest = next.iter().fold(0.0, |a: f64, entry| a.max(entry.1.abs()));
+            let step = |(a, b): (&(u32, f64), &(u32, f64))| (a.1 - b.1).abs();
+            let change = if same {
+                next.iter().zip(code.iter()).map(step).fold(0.0, f64::max)
+            } else {
+                way = 0.0;
+                f64::INFINITY
+            };
+            std::mem::swap(code, next);
+            if code.iter().any(|entry| !entry.1.is_finite()) {
+                return false;
             }
-            if !largest.is_finite() {
-                settled = false;
-                break;
-            }
-            if change <= params.code_tolerance * largest {
-                settled = true;
-                break;
+            if change <= code_tolerance * largest {
+                return true;
             }
         }
-        code.clear();
-        code.extend((0..).zip(x.iter()).filter(|(_, x)| **x != 0.0).map(|(i, &x)| (i, x)));
-        settled
+        code_tolerance == 0.0
     }
 
     /// Least squares on the support of the code.
-    pub(crate) fn refit(&self, work: &mut Work, y: &[f64]) -> Option<f64> {
+    pub(crate) fn refit(&self, work: &mut Work, y: &[f64], r: &mut [f64]) -> Option<f64> {
         let Work { code, products, .. } = work;
         products.clear();
         products.extend(code.iter().map(|&(i, _)| dot(self.dictionary.pattern(i as usize), y)));
-        self.fit(work, y)
+        self.fit(work, y, r)
     }
 }
 
@@ -395,16 +423,14 @@ fn single_sum(scores: &mut [f32], gram: &Gram, code: &[(u32, f64)], floor: f64) 
 }
 
 /// r = y - A x; returns |r|^2.
-pub(crate) fn residual_of(
-    residual: &mut Vec<f64>,
-    y: &[f64],
-    dictionary: &Dictionary,
-    code: &[(u32, f64)],
-) -> f64 {
-    residual.clear();
-    residual.extend_from_slice(y);
-    for &(pattern, x) in code {
-        add_scaled(residual, -x, dictionary.pattern(pattern as usize));
+pub(crate) fn residual_of(r: &mut [f64], y: &[f64], dictionary: &Dictionary, code: &[(u32, f64)]) -> f64 {
+    let mut terms = code.iter().map(|&(i, x)| (-x, dictionary.pattern(i as usize)));
+    // The first two in one go: most codes have no more.
+    match (terms.next(), terms.next()) {
+        (Some((x, a)), Some((z, b))) => add_two(r, y, x, a, z, b),
+        (Some((x, a)), None) => add_two(r, y, x, a, 0.0, a),
+        (None, _) => r.copy_from_slice(y),
     }
-    dot(residual, residual)
+    terms.for_each(|(x, a)| add_scaled(r, x, a));
+    dot(r, r)
 }

@@ -76,6 +76,7 @@ mod error;
 mod fiber;
 mod learner;
 pub mod metrics;
+mod moment;
 mod params;
 pub mod recovery;
 mod screen;

@@ -1,0 +1,106 @@
+//! E, the weighted second moment of the codes, for stage III.
+
+use crate::dense::{Cholesky, add_product};
+
+/// E = sum of w_f x_f x_f' over the patterns that some fiber shows, k of them.
+///
+/// Patterns that never share a fiber with another one have nothing in E but their diagonal, and in
+/// sparse tensors these are most. The others come first.
+pub(crate) struct Moment {
+    /// The patterns, in the order of E.
+    pub(crate) patterns: Vec<usize>,
+    /// The first patterns, which share fibers, have a dense block (mixed x mixed).
+    mixed: usize,
+    dense: Vec<f64>,
+    /// d.
+    pub(crate) diagonal: Vec<f64>,
+}
+
+impl Moment {
+    /// From the same sum over all m patterns; `mixed` says of each whether it shares a fiber.
+    pub(crate) fn new(all: &[f64], mixed: &[bool]) -> Moment {
+        let m = mixed.len();
+        let shown = |&i: &usize| all[i * m + i] > 0.0;
+        let mut patterns: Vec<usize> = (0..m).filter(shown).collect();
+        patterns.sort_by_key(|&i| !mixed[i]);
+        let shared = patterns.partition_point(|&i| mixed[i]);
+        let mut dense = Vec::with_capacity(shared * shared);
+        for &i in &patterns[..shared] {
+            dense.extend(patterns[..shared].iter().map(|&l| all[i * m + l]));
+        }
+        let diagonal = patterns.iter().map(|&i| all[i * m + i]).collect();
+        Moment { patterns, mixed: shared, dense, diagonal }
+    }
+
+    /// k.
+    pub(crate) fn size(&self) -> usize {
+        self.patterns.len()
+    }
+
+    fn column(&self, pattern: usize) -> &[f64] {
+        &self.dense[pattern * self.mixed..][..self.mixed]
+    }
+
+    /// For each pattern i, the sum of E_il^2 p_l over all l but i.
+    pub(crate) fn from_others(&self, p: &[f64]) -> Vec<f64> {
+        let sum = |i: usize| -> f64 {
+            let part = |e: &[f64], p: &[f64]| e.iter().zip(p).map(|(e, p)| e * e * p).sum::<f64>();
+            if i < self.mixed {
+                let column = self.column(i);
+                part(&column[..i], p) + part(&column[i + 1..], &p[i + 1..])
+            } else {
+                0.0
+            }
+        };
+        (0..self.size()).map(sum).collect()
+    }
+
+    /// For each pattern i, the largest p_l among itself and the patterns that share a fiber with it.
+    pub(crate) fn largest(&self, p: &[f64]) -> Vec<f64> {
+        let largest = |i: usize| -> f64 {
+            if i < self.mixed {
+                let companions = self.column(i).iter().zip(p).filter(|(e, _)| **e != 0.0);
+                companions.map(|(_, p)| *p).fold(p[i], f64::max)
+            } else {
+                p[i]
+            }
+        };
+        (0..self.size()).map(largest).collect()
+    }
+
+    /// out += B E, for B and out with n rows.
+    pub(crate) fn add_product(&self, out: &mut [f64], b: &[f64], n: usize) {
+        let (out_mixed, out_alone) = out.split_at_mut(n * self.mixed);
+        let (b_mixed, b_alone) = b.split_at(n * self.mixed);
+        if self.mixed > 0 {
+            add_product(out_mixed, b_mixed, &self.dense, n);
+        }
+        let alone = out_alone.chunks_exact_mut(n).zip(b_alone.chunks_exact(n));
+        for ((out, b), d) in alone.zip(&self.diagonal[self.mixed..]) {
+            out.iter_mut().zip(b).for_each(|(out, b)| *out += d * b);
+        }
+    }
+
+    /// Overwrites B (n x k) with B M^-1 and returns the diagonal of M^-1, M = E + diag(ridge); none if M
+    /// is not positive definite.
+    pub(crate) fn solve(&self, ridge: &[f64], b: &mut [f64], n: usize) -> Option<Vec<f64>> {
+        let (mixed, alone) = b.split_at_mut(n * self.mixed);
+        let mut inverse = Vec::new();
+        if self.mixed > 0 {
+            let mut matrix = self.dense.clone();
+            (0..self.mixed).for_each(|i| matrix[i * self.mixed + i] += ridge[i]);
+            let factor = Cholesky::new(matrix, self.mixed)?;
+            inverse = factor.solve_from_right(mixed);
+        }
+        let rest = self.diagonal[self.mixed..].iter().zip(&ridge[self.mixed..]);
+        for (column, (d, ridge)) in alone.chunks_exact_mut(n).zip(rest) {
+            let scale = 1.0 / (d + ridge);
+            if !(scale > 0.0 && scale.is_finite()) {
+                return None;
+            }
+            column.iter_mut().for_each(|b| *b *= scale);
+            inverse.push(scale);
+        }
+        Some(inverse)
+    }
+}
