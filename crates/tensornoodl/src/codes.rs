@@ -7,11 +7,11 @@
 
 use rayon::prelude::*;
 
-use crate::dense::{dot, transposed_product};
+use crate::dense::{dot, to_single, transposed_product};
 use crate::dictionary::Dictionary;
-use crate::fiber::{Coder, Scores, Work, residual_of};
+use crate::fiber::{Coder, Scores, Work, refit, residual_of};
 use crate::params::{Params, Rule, Solver};
-use crate::screen::{Shown, in_single};
+use crate::screen::Shown;
 use crate::sparse::Sparse;
 use crate::tensor::{Place, Shape, Tensor};
 use crate::untangle::{Factors, untangle};
@@ -25,6 +25,9 @@ const WAVE: usize = 4096;
 
 /// Fibers next to each other that stay together in a wave: memory is read in runs.
 const RUN: usize = 8;
+
+/// Products of two numbers in A'Y up to which threads are not worth their start.
+const SMALL: usize = 16_000_000;
 
 /// Fibers whose plain products are computed together, while they are in the cache.
 const TILE: usize = 8;
@@ -95,11 +98,10 @@ impl Roads {
 /// What stage I finds in a tensor, piece by piece.
 pub(crate) struct Encoding<'a> {
     coder: Coder<'a>,
-    /// A in single precision.
-    single: Vec<f32>,
+    space: &'a mut Space,
     shown: Option<Shown>,
-    /// Whether the last wave left little enough of its fibers for rows and cols to propose codes.
-    near: bool,
+    /// Whether rows and cols may propose codes.
+    guided: bool,
     /// Column q: the code of fiber `fibers[q]`.
     found: Sparse,
     fibers: Vec<usize>,
@@ -110,6 +112,13 @@ pub(crate) struct Encoding<'a> {
     pub(crate) energy: f64,
     pub(crate) rest: f64,
     pub(crate) roads: Roads,
+}
+
+/// The large arrays of an [`Encoding`], kept from tensor to tensor.
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    /// A in single precision.
+    single: Vec<f32>,
     /// n x wave: what the codes leave of the fibers.
     residuals: Vec<f64>,
 }
@@ -135,12 +144,14 @@ pub(crate) struct Block {
 }
 
 impl<'a> Encoding<'a> {
-    pub(crate) fn new(dictionary: &'a Dictionary, params: &'a Params) -> Encoding<'a> {
+    pub(crate) fn new(dictionary: &'a Dictionary, params: &'a Params, space: &'a mut Space) -> Encoding<'a> {
+        space.single.resize(dictionary.values().len(), 0.0);
+        to_single(&mut space.single, dictionary.values(), 1.0);
         Encoding {
             coder: Coder::new(dictionary, params),
-            single: in_single(dictionary),
+            space,
             shown: None,
-            near: false,
+            guided: false,
             found: Sparse::new(dictionary.patterns()),
             fibers: Vec::new(),
             places: Vec::new(),
@@ -148,7 +159,6 @@ impl<'a> Encoding<'a> {
             energy: 0.0,
             rest: 0.0,
             roads: Roads::default(),
-            residuals: Vec::new(),
         }
     }
 
@@ -158,9 +168,11 @@ impl<'a> Encoding<'a> {
         let patterns = self.coder.dictionary.patterns();
         let runs = p.div_ceil(RUN);
         let waves = (runs * RUN).div_ceil(WAVE);
-        if p > BLOCK {
+        if waves > 1 {
             self.coder.prepare();
         }
+        // Less work than it takes to wake threads up.
+        let small = n * patterns * p < SMALL;
         if waves > 1 && self.shown.is_none() && self.coder.params.solver == Solver::Direct {
             self.shown = Shown::new(tensor.shape(), patterns, size_of_val(tensor.values()));
         }
@@ -169,13 +181,14 @@ impl<'a> Encoding<'a> {
         for wave in 0..waves {
             let run = |run: usize| run * RUN..p.min((run + 1) * RUN);
             let fibers: Vec<usize> = (wave..runs).step_by(waves).flat_map(run).collect();
-            let mut residuals = std::mem::take(&mut self.residuals);
+            let mut residuals = std::mem::take(&mut self.space.residuals);
             residuals.resize(n * fibers.len().max(residuals.len() / n), 0.0);
             let code = |work: &mut Work, (fibers, residuals): (&[usize], &mut [f64])| {
                 self.block(work, tensor, fibers, residuals)
             };
-            let blocks: Vec<Block> = if p <= BLOCK {
-                vec![code(&mut Work::default(), (&fibers, &mut residuals))]
+            let blocks: Vec<Block> = if small {
+                let (mut work, residuals) = (Work::default(), residuals.chunks_mut(n * BLOCK));
+                fibers.chunks(BLOCK).zip(residuals).map(|block| code(&mut work, block)).collect()
             } else {
                 let residuals = residuals.par_chunks_mut(n * BLOCK);
                 fibers.par_chunks(BLOCK).zip(residuals).map_init(Work::default, code).collect()
@@ -183,8 +196,14 @@ impl<'a> Encoding<'a> {
             if let Some(lessons) = &mut lessons {
                 lessons.add(tensor, offset, &blocks, &residuals);
             }
-            self.residuals = residuals;
-            self.near = 2 * blocks.iter().map(|block| block.near).sum::<usize>() > fibers.len();
+            self.space.residuals = residuals;
+            if self.shown.is_some() && !self.guided {
+                // The first wave tells whether A is near enough to be its own guide; else it teaches one.
+                let near = 2 * blocks.iter().map(|block| block.near).sum::<usize>() > fibers.len();
+                let guide = if near { None } else { lessons.as_ref().and_then(|lessons| lessons.guide()) };
+                guide.into_iter().for_each(|guide| self.coder.follow(guide));
+                self.guided = true;
+            }
             blocks.iter().for_each(|block| self.append(tensor, offset, block));
         }
     }
@@ -228,7 +247,7 @@ impl<'a> Encoding<'a> {
         let mut left: Vec<(usize, f64)> = fibers.iter().copied().zip(energies).collect();
 
         // Rows and cols.
-        if let Some(shown) = self.shown.as_ref().filter(|_| self.near) {
+        if let Some(shown) = self.shown.as_ref().filter(|_| self.guided) {
             left.retain(|&(fiber, energy)| {
                 work.code.clear();
                 work.code.extend(shown.by_both(tensor.places()[fiber]).map(|i| (i, 0.0)));
@@ -244,12 +263,12 @@ impl<'a> Encoding<'a> {
 
         // The product in single precision.
         if coder.params.solver == Solver::Direct {
-            let mut single = Vec::with_capacity(n * left.len());
-            for &(fiber, _) in &left {
-                single.extend(tensor.fiber(fiber).iter().map(|y| (y / floor) as f32));
+            let mut single = vec![0.0; n * left.len()];
+            for (single, &(fiber, _)) in single.chunks_exact_mut(n).zip(&left) {
+                to_single(single, tensor.fiber(fiber), 1.0 / floor);
             }
             let mut products = vec![0.0; m * left.len()];
-            transposed_product(&mut products, &self.single, &single, n);
+            transposed_product(&mut products, &self.space.single, &single, n);
             let mut scores = products.chunks_exact(m);
             left.retain(|&(fiber, energy)| {
                 let lengths = coder.lengths(energy);
@@ -331,7 +350,7 @@ impl Block {
         while small(&work.code) {
             work.code.retain(|entry| entry.1.abs() >= least);
             // A part of a positive definite G_SS is positive definite.
-            believed = coder.refit(work, y, r).unwrap_or(energy);
+            believed = refit(work, y, r, coder.dictionary).unwrap_or(energy);
         }
         self.believed.push(&work.code);
         self.rests.push(believed);
@@ -363,7 +382,7 @@ impl Coder<'_> {
         *(if settled { &mut roads.iht } else { &mut roads.unsettled }) += 1;
         // The support is settled; what the last steps would still add is known.
         let polish = params.solver == Solver::Direct && settled && params.code_tolerance > 0.0;
-        let polished = if polish { self.refit(work, y, r) } else { None };
+        let polished = if polish { refit(work, y, r, self.dictionary) } else { None };
         let rest = polished.unwrap_or_else(|| residual_of(r, y, self.dictionary, &work.code));
         if rest <= energy {
             return rest;

@@ -21,9 +21,9 @@ pub(crate) fn fast<T>(work: impl FnOnce() -> T) -> T {
     pulp::Arch::new().dispatch(work)
 }
 
-/// <x, y>.
-pub(crate) fn dot(x: &[f64], y: &[f64]) -> f64 {
-    // Sixteen running sums, so that the compiler may use vector registers.
+/// The sum of f(x_i, y_i), in sixteen running sums, so that the compiler may use vector registers.
+#[inline(always)]
+fn sum_over(x: &[f64], y: &[f64], f: impl Fn(f64, f64) -> f64) -> f64 {
     fast(
         #[inline(always)]
         || {
@@ -32,11 +32,11 @@ pub(crate) fn dot(x: &[f64], y: &[f64]) -> f64 {
             let (x_tail, y_tail) = (x_chunks.remainder(), y_chunks.remainder());
             for (a, b) in x_chunks.zip(y_chunks) {
                 for lane in 0..16 {
-                    sums[lane] += a[lane] * b[lane];
+                    sums[lane] += f(a[lane], b[lane]);
                 }
             }
-            for ((sum, a), b) in sums.iter_mut().zip(x_tail).zip(y_tail) {
-                *sum += a * b;
+            for ((sum, &a), &b) in sums.iter_mut().zip(x_tail).zip(y_tail) {
+                *sum += f(a, b);
             }
             for half in [8, 4, 2, 1] {
                 for lane in 0..half {
@@ -46,6 +46,16 @@ pub(crate) fn dot(x: &[f64], y: &[f64]) -> f64 {
             sums[0]
         },
     )
+}
+
+/// <x, y>.
+pub(crate) fn dot(x: &[f64], y: &[f64]) -> f64 {
+    sum_over(x, y, |x, y| x * y)
+}
+
+/// |x - y|^2.
+pub(crate) fn squared_distance(x: &[f64], y: &[f64]) -> f64 {
+    sum_over(x, y, |x, y| (x - y) * (x - y))
 }
 
 /// y += a x.
@@ -65,6 +75,14 @@ pub(crate) fn add_two(r: &mut [f64], y: &[f64], x: f64, a: &[f64], z: f64, b: &[
                 *r = y + x * a + z * b;
             }
         },
+    );
+}
+
+/// out = a y, in single precision.
+pub(crate) fn to_single(out: &mut [f32], y: &[f64], a: f64) {
+    fast(
+        #[inline(always)]
+        || out.iter_mut().zip(y).for_each(|(out, y)| *out = (a * y) as f32),
     );
 }
 

@@ -23,17 +23,11 @@ impl Dictionary {
         Ok(Dictionary { features, values })
     }
 
-    /// Adds `changes` (n x k) to k of the patterns and scales those to unit length; the others
-    /// keep their bits.
-    pub(crate) fn moved(&self, patterns: &[usize], changes: &[f64]) -> Result<Dictionary, Error> {
-        let n = self.features;
-        let mut values = self.values.clone();
-        for (&pattern, change) in patterns.iter().zip(changes.chunks_exact(n)) {
-            let column = &mut values[pattern * n..(pattern + 1) * n];
-            dense::add_scaled(column, 1.0, change);
-            normalise(pattern, column)?;
+    /// Replaces some patterns; the others keep their bits.
+    pub(crate) fn replace(&mut self, moved: &Moved) {
+        for (&pattern, column) in moved.patterns.iter().zip(moved.columns.chunks_exact(self.features)) {
+            self.values[pattern * self.features..][..self.features].copy_from_slice(column);
         }
-        Ok(Dictionary { features: n, values })
     }
 
     /// n, the length of a pattern.
@@ -70,6 +64,45 @@ impl Dictionary {
         let gram = self.gram();
         let off_diagonal = (0..m * m).filter(|at| at / m != at % m).map(|at| gram[at].abs());
         off_diagonal.fold(0.0, f64::max) * (self.features as f64).sqrt()
+    }
+}
+
+/// Some patterns of a dictionary, moved.
+pub(crate) struct Moved {
+    /// Which; k of them.
+    pub(crate) patterns: Vec<usize>,
+    /// Where to (n x k), unit columns.
+    columns: Vec<f64>,
+    /// The squared length of each move.
+    squares: Vec<f64>,
+}
+
+impl Moved {
+    /// Adds `changes` (n x k) to k patterns and scales the sums to unit length.
+    pub(crate) fn new(
+        dictionary: &Dictionary,
+        patterns: Vec<usize>,
+        changes: Vec<f64>,
+    ) -> Result<Moved, Error> {
+        let mut columns = changes;
+        let mut squares = Vec::with_capacity(patterns.len());
+        for (&i, column) in patterns.iter().zip(columns.chunks_exact_mut(dictionary.features)) {
+            dense::add_scaled(column, 1.0, dictionary.pattern(i));
+            normalise(i, column)?;
+            squares.push(dense::squared_distance(column, dictionary.pattern(i)));
+        }
+        Ok(Moved { patterns, columns, squares })
+    }
+
+    /// |A(t+1) - A(t)|_F^2.
+    pub(crate) fn square(&self) -> f64 {
+        self.squares.iter().sum()
+    }
+
+    /// The squared distance of every moved pattern from where it is in a dictionary.
+    pub(crate) fn squares_from(&self, dictionary: &Dictionary) -> Vec<f64> {
+        let columns = self.columns.chunks_exact(dictionary.features).zip(&self.patterns);
+        columns.map(|(column, &i)| dense::squared_distance(column, dictionary.pattern(i))).collect()
     }
 }
 

@@ -41,9 +41,18 @@ pub(crate) struct Coder<'a> {
     pub(crate) params: &'a Params,
     /// Made when first needed: a small tensor whose codes are clear never does.
     gram: OnceLock<Gram>,
+    guide: Option<Guide>,
 }
 
-/// G = A'A (m x m).
+/// A dictionary D that explains the fibers of this tensor better than A does, and A'D. While A is far,
+/// y = A_T x + r leaves too large an r to tell anything of A'y; but if y = D_T z + e with a small e,
+/// then A'y = (A'D)_T z + A'e.
+struct Guide {
+    dictionary: Dictionary,
+    gram: Gram,
+}
+
+/// G = A'A (m x m), or A'D for another dictionary D.
 pub(crate) struct Gram {
     values: Vec<f64>,
     single: Vec<f32>,
@@ -52,11 +61,11 @@ pub(crate) struct Gram {
 }
 
 impl Gram {
-    fn new(dictionary: &Dictionary, in_parallel: bool) -> Gram {
-        let (n, m) = (dictionary.features(), dictionary.patterns());
+    fn new(a: &Dictionary, d: &Dictionary, in_parallel: bool) -> Gram {
+        let (n, m) = (a.features(), a.patterns());
         let (mut values, mut single, mut largest) = (vec![0.0; m * m], vec![0.0; m * m], vec![0.0; m]);
         let piece = |(first, (((values, single), largest), patterns)): (usize, Piece<'_>)| {
-            transposed_product(values, dictionary.values(), patterns, n);
+            transposed_product(values, a.values(), patterns, n);
             single.iter_mut().zip(values.iter()).for_each(|(single, &value)| *single = value as f32);
             for (at, (largest, column)) in largest.iter_mut().zip(values.chunks_exact(m)).enumerate() {
                 let of = |part: &[f64]| part.iter().fold(0.0, |a: f64, g| a.max(g.abs()));
@@ -69,7 +78,7 @@ impl Gram {
                 .par_chunks_mut(m * PIECE)
                 .zip(single.par_chunks_mut(m * PIECE))
                 .zip(largest.par_chunks_mut(PIECE))
-                .zip(dictionary.values().par_chunks(n * PIECE))
+                .zip(d.values().par_chunks(n * PIECE))
                 .enumerate()
                 .for_each(piece);
         } else {
@@ -77,7 +86,7 @@ impl Gram {
                 .chunks_mut(m * PIECE)
                 .zip(single.chunks_mut(m * PIECE))
                 .zip(largest.chunks_mut(PIECE))
-                .zip(dictionary.values().chunks(n * PIECE))
+                .zip(d.values().chunks(n * PIECE))
                 .enumerate()
                 .for_each(piece);
         }
@@ -126,17 +135,23 @@ pub(crate) struct Scores<'a> {
 
 impl<'a> Coder<'a> {
     pub(crate) fn new(dictionary: &'a Dictionary, params: &'a Params) -> Coder<'a> {
-        Coder { dictionary, params, gram: OnceLock::new() }
+        Coder { dictionary, params, gram: OnceLock::new(), guide: None }
     }
 
     /// G, made on this thread if it is not there yet.
     fn gram(&self) -> &Gram {
-        self.gram.get_or_init(|| Gram::new(self.dictionary, false))
+        self.gram.get_or_init(|| Gram::new(self.dictionary, self.dictionary, false))
     }
 
     /// Makes G now, on all threads.
     pub(crate) fn prepare(&self) {
-        self.gram.get_or_init(|| Gram::new(self.dictionary, true));
+        self.gram.get_or_init(|| Gram::new(self.dictionary, self.dictionary, true));
+    }
+
+    /// Takes D as a guide.
+    pub(crate) fn follow(&mut self, dictionary: Dictionary) {
+        let gram = Gram::new(self.dictionary, &dictionary, true);
+        self.guide = Some(Guide { dictionary, gram });
     }
 
     /// |y| and n, for rounding bounds.
@@ -150,25 +165,26 @@ impl<'a> Coder<'a> {
         if work.code.len() > MOST_GUESSED {
             return None;
         }
-        let rest = self.refit(work, y, r)?;
+        let (dictionary, gram) = match &self.guide {
+            Some(guide) => (&guide.dictionary, &guide.gram),
+            None => (self.dictionary, self.gram()),
+        };
+        let rest = refit(work, y, r, dictionary)?;
         let (total, s) = (sum_of_magnitudes(&work.code) / floor, work.code.len());
         let radius = rest.sqrt() / floor * (1.0 + 1e-12) + lengths.coupled(total, s);
         if radius >= 0.5 {
             return None;
         }
-        let gram = self.gram();
+        let own = self.guide.is_none();
         // The largest score outside of the guess is small enough for most fibers of few patterns.
         let highest: f64 = work.code.iter().map(|&(i, x)| x.abs() / floor * gram.largest[i as usize]).sum();
-        if highest + radius < 0.5 {
-            let clear = work.products.iter().all(|d| d.abs() >= floor / 2.0);
-            if clear {
-                return self.proved(work, lengths, None, rest).then_some(rest);
-            }
+        if own && highest + radius < 0.5 && work.products.iter().all(|d| d.abs() >= floor / 2.0) {
+            return self.proved(work, lengths, None, rest).then_some(rest);
         }
         let mut scores = std::mem::take(&mut work.scores);
         scores.resize(self.dictionary.patterns(), 0.0);
         single_sum(&mut scores, gram, &work.code, floor);
-        let found = self.direct(work, y, r, lengths, Scores { values: &scores, radius }, Some(rest));
+        let found = self.direct(work, y, r, lengths, Scores { values: &scores, radius }, own.then_some(rest));
         work.scores = scores;
         found
     }
@@ -213,46 +229,8 @@ impl<'a> Coder<'a> {
         if !few {
             return None;
         }
-        let rest = if same { guess? } else { self.fit(work, y, r)? };
+        let rest = if same { guess? } else { fit(work, y, r, self.dictionary)? };
         self.proved(work, lengths, (!same).then_some(scores), rest).then_some(rest)
-    }
-
-    /// Least squares on the support of the code, whose d_S is known: G_SS x = d_S, r = y - A_S x.
-    /// Returns |r|^2; none if G_SS is not positive definite.
-    ///
-    /// By hand, because the systems are 1 x 1 or 2 x 2 and many.
-    fn fit(&self, work: &mut Work, y: &[f64], r: &mut [f64]) -> Option<f64> {
-        let Work { code, products, gram, factor, .. } = work;
-        let s = code.len();
-        let pattern = |at: usize, code: &[(u32, f64)]| self.dictionary.pattern(code[at].0 as usize);
-        gram.clear();
-        gram.resize(s * s, 1.0);
-        factor.clear();
-        factor.resize(s * s, 0.0);
-        for row in 0..s {
-            for col in 0..=row {
-                let g = if row == col { 1.0 } else { dot(pattern(row, code), pattern(col, code)) };
-                (gram[row * s + col], gram[col * s + row]) = (g, g);
-                let known: f64 =
-                    (0..col).map(|before| factor[row * s + before] * factor[col * s + before]).sum();
-                factor[row * s + col] = if row > col {
-                    (g - known) / factor[col * s + col]
-                } else if g - known > 1e-12 {
-                    (g - known).sqrt()
-                } else {
-                    return None;
-                };
-            }
-        }
-        for row in 0..s {
-            let known: f64 = (0..row).map(|col| factor[row * s + col] * code[col].1).sum();
-            code[row].1 = (products[row] - known) / factor[row * s + row];
-        }
-        for row in (0..s).rev() {
-            let known: f64 = (row + 1..s).map(|below| factor[below * s + row] * code[below].1).sum();
-            code[row].1 = (code[row].1 - known) / factor[row * s + row];
-        }
-        Some(residual_of(r, y, self.dictionary, code))
     }
 
     /// Whether the fitted code is where iterative hard thresholding ends. `scores` may tell more of
@@ -388,14 +366,6 @@ impl<'a> Coder<'a> {
         }
         code_tolerance == 0.0
     }
-
-    /// Least squares on the support of the code.
-    pub(crate) fn refit(&self, work: &mut Work, y: &[f64], r: &mut [f64]) -> Option<f64> {
-        let Work { code, products, .. } = work;
-        products.clear();
-        products.extend(code.iter().map(|&(i, _)| dot(self.dictionary.pattern(i as usize), y)));
-        self.fit(work, y, r)
-    }
 }
 
 /// Scores that need a product in double precision cost as much as the whole product in single
@@ -404,6 +374,51 @@ const MOST_CANDIDATES: usize = 8;
 
 /// A guess of more patterns than this takes longer to fit than the product in single precision.
 const MOST_GUESSED: usize = 16;
+
+/// Least squares on the support of the code, whose d_S is known: G_SS x = d_S, r = y - A_S x.
+/// Returns |r|^2; none if G_SS is not positive definite.
+///
+/// By hand, because the systems are 1 x 1 or 2 x 2 and many.
+fn fit(work: &mut Work, y: &[f64], r: &mut [f64], dictionary: &Dictionary) -> Option<f64> {
+    let Work { code, products, gram, factor, .. } = work;
+    let s = code.len();
+    let pattern = |at: usize, code: &[(u32, f64)]| dictionary.pattern(code[at].0 as usize);
+    gram.clear();
+    gram.resize(s * s, 1.0);
+    factor.clear();
+    factor.resize(s * s, 0.0);
+    for row in 0..s {
+        for col in 0..=row {
+            let g = if row == col { 1.0 } else { dot(pattern(row, code), pattern(col, code)) };
+            (gram[row * s + col], gram[col * s + row]) = (g, g);
+            let known: f64 = (0..col).map(|before| factor[row * s + before] * factor[col * s + before]).sum();
+            factor[row * s + col] = if row > col {
+                (g - known) / factor[col * s + col]
+            } else if g - known > 1e-12 {
+                (g - known).sqrt()
+            } else {
+                return None;
+            };
+        }
+    }
+    for row in 0..s {
+        let known: f64 = (0..row).map(|col| factor[row * s + col] * code[col].1).sum();
+        code[row].1 = (products[row] - known) / factor[row * s + row];
+    }
+    for row in (0..s).rev() {
+        let known: f64 = (row + 1..s).map(|below| factor[below * s + row] * code[below].1).sum();
+        code[row].1 = (code[row].1 - known) / factor[row * s + row];
+    }
+    Some(residual_of(r, y, dictionary, code))
+}
+
+/// Least squares on the support of the code.
+pub(crate) fn refit(work: &mut Work, y: &[f64], r: &mut [f64], dictionary: &Dictionary) -> Option<f64> {
+    let Work { code, products, .. } = work;
+    products.clear();
+    products.extend(code.iter().map(|&(i, _)| dot(dictionary.pattern(i as usize), y)));
+    fit(work, y, r, dictionary)
+}
 
 fn sum_of_magnitudes(code: &[(u32, f64)]) -> f64 {
     code.iter().map(|(_, x)| x.abs()).sum()

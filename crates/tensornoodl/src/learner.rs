@@ -10,25 +10,39 @@
 
 use std::time::{Duration, Instant};
 
-use crate::codes::{Codes, Encoding, Roads};
-use crate::dense::dot;
+use crate::codes::{self, Codes, Encoding, Roads};
 use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::params::{Params, Passes, Rule};
 use crate::tensor::Tensor;
-use crate::update::{Adaptive, Frozen, Lessons, paper_step};
+use crate::update::{self, Adaptive, Frozen, Lessons, paper_step};
 
 /// Most passes over one tensor with [`Passes::Auto`].
 const MOST_PASSES: usize = 20;
 
 /// Holds the dictionary and learns from one tensor at a time, for ever.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Learner {
     dictionary: Dictionary,
     params: Params,
     /// State of the adaptive step; the paper's step has none.
     adaptive: Adaptive,
     steps: u64,
+    space: Space,
+}
+
+/// Memory to work in, kept because small steps would spend more time on getting it than on anything else.
+#[derive(Debug, Default)]
+struct Space {
+    encoding: codes::Space,
+    lessons: update::Space,
+}
+
+/// What was worked on before makes no difference.
+impl PartialEq for Space {
+    fn eq(&self, _: &Space) -> bool {
+        true
+    }
 }
 
 /// What happened to one tensor.
@@ -62,12 +76,26 @@ pub struct Step {
     pub codes: Codes,
 }
 
+impl Clone for Learner {
+    fn clone(&self) -> Learner {
+        let (dictionary, params, adaptive) =
+            (self.dictionary.clone(), self.params.clone(), self.adaptive.clone());
+        Learner { dictionary, params, adaptive, steps: self.steps, space: Space::default() }
+    }
+
+    /// Keeps the memory that this learner works in.
+    fn clone_from(&mut self, other: &Learner) {
+        let space = std::mem::take(&mut self.space);
+        *self = Learner { space, ..other.clone() };
+    }
+}
+
 impl Learner {
     /// A learner that starts from A(0).
     pub fn new(start: Dictionary, params: Params) -> Result<Learner, Error> {
         params.check()?;
         let adaptive = Adaptive::new(start.patterns());
-        Ok(Learner { dictionary: start, params, adaptive, steps: 0 })
+        Ok(Learner { dictionary: start, params, adaptive, steps: 0, space: Space::default() })
     }
 
     /// The dictionary as it is now.
@@ -88,7 +116,8 @@ impl Learner {
     /// Stage I alone: codes of a tensor under the present dictionary, which stays as it is.
     pub fn encode(&self, tensor: &Tensor<'_>) -> Result<Codes, Error> {
         self.check_features(tensor)?;
-        let mut encoding = Encoding::new(&self.dictionary, &self.params);
+        let mut space = codes::Space::default();
+        let mut encoding = Encoding::new(&self.dictionary, &self.params, &mut space);
         encoding.add(tensor, None);
         Ok(encoding.codes(tensor.shape()))
     }
@@ -102,8 +131,10 @@ impl Learner {
         let number = self.steps + 1;
         let diverged = |_| Error::Diverged { step: number };
         let (mut encode_time, mut update_time) = (Duration::ZERO, Duration::ZERO);
-        let mut dictionary = self.dictionary.clone();
-        let mut frozen = match self.params.passes {
+        let Learner { dictionary: origin, params, adaptive, steps, space } = self;
+        // What the passes over this tensor have made of A(t) so far.
+        let mut better: Option<Dictionary> = None;
+        let mut frozen = match params.passes {
             Passes::Fixed(1) => Frozen::Unused,
             _ => Frozen::Weights(Vec::new()),
         };
@@ -111,33 +142,33 @@ impl Learner {
         loop {
             passes += 1;
             let begun = Instant::now();
-            let mut encoding = Encoding::new(&dictionary, &self.params);
-            let mut lessons = Lessons::new(&dictionary, &self.params, &mut frozen);
+            let dictionary = better.as_ref().unwrap_or(origin);
+            let mut encoding = Encoding::new(dictionary, params, &mut space.encoding);
+            let mut lessons = Lessons::new(dictionary, params, &mut frozen, &mut space.lessons);
             encoding.add(tensor, Some(&mut lessons));
             encode_time += begun.elapsed();
 
             let begun = Instant::now();
-            let mut adaptive = None;
-            let mut settled = false;
-            let next = match self.params.rule {
-                Rule::Paper { eta_a } => paper_step(&lessons, eta_a).map_err(diverged)?,
+            // A further pass starts again from A(t) with better codes, so that nothing is learned twice
+            // from the same fibers.
+            let (moved, state, settled) = match params.rule {
+                Rule::Paper { eta_a } => (paper_step(&lessons, eta_a).map_err(diverged)?, None, false),
                 Rule::Adaptive => {
-                    // A further pass starts again from A(t) with better codes, so that nothing
-                    // is learned twice from the same fibers.
-                    let pass = self.adaptive.step(&self.dictionary, &lessons).map_err(diverged)?;
-                    settled = pass.settled;
-                    adaptive = Some(pass.state);
-                    pass.dictionary
+                    let pass = adaptive.step(origin, &lessons).map_err(diverged)?;
+                    (pass.moved, Some(pass.state), pass.settled)
                 }
             };
             update_time += begun.elapsed();
 
-            let last = match self.params.passes {
+            let last = match params.passes {
                 Passes::Fixed(asked) => passes == asked,
                 Passes::Auto => settled || passes == MOST_PASSES,
             };
             if !last {
-                dictionary = next;
+                drop((encoding, lessons));
+                let mut next = origin.clone();
+                next.replace(&moved);
+                better = Some(next);
                 continue;
             }
             let fibers = encoding.nonzero;
@@ -147,7 +178,8 @@ impl Learner {
                 fibers_used: lessons.fibers_used,
                 mean_code_size: encoding.nnz() as f64 / fibers.max(1) as f64,
                 fit: if encoding.energy > 0.0 { (encoding.rest / encoding.energy).sqrt() } else { 0.0 },
-                change: relative_change(&self.dictionary, &next),
+                // |A(t)|_F^2 is the number of patterns.
+                change: (moved.square() / origin.patterns() as f64).sqrt(),
                 activity: lessons.activity(),
                 roads: encoding.roads,
                 passes,
@@ -155,11 +187,10 @@ impl Learner {
                 update_time,
                 codes: encoding.codes(tensor.shape()),
             };
-            self.dictionary = next;
-            if let Some(state) = adaptive {
-                self.adaptive = state;
-            }
-            self.steps = number;
+            drop(lessons);
+            origin.replace(&moved);
+            *adaptive = state.unwrap_or_else(|| adaptive.clone());
+            *steps = number;
             return Ok(step);
         }
     }
@@ -168,10 +199,4 @@ impl Learner {
         let (tensor, dictionary) = (tensor.shape().features, self.dictionary.features());
         if tensor == dictionary { Ok(()) } else { Err(Error::Features { tensor, dictionary }) }
     }
-}
-
-/// |A - B|_F / |A|_F; |A|_F^2 is the number of patterns.
-fn relative_change(a: &Dictionary, b: &Dictionary) -> f64 {
-    let difference: Vec<f64> = a.values().iter().zip(b.values()).map(|(a, b)| a - b).collect();
-    (dot(&difference, &difference) / a.patterns() as f64).sqrt()
 }

@@ -24,7 +24,6 @@
 //! sum of k products in any order (Higham, Accuracy and Stability of Numerical Algorithms, 3.1). Numbers
 //! below the normal range lose at most 2^-149 each.
 
-use crate::dictionary::Dictionary;
 use crate::tensor::{Place, Shape};
 
 /// Unit roundoff of double and of single precision.
@@ -56,9 +55,9 @@ impl Lengths {
         gamma(2 * self.features + s + 8, U64) * (self.fiber + code)
     }
 
-    /// What single precision loses in a_i'y: two conversions, n products, n sums.
+    /// What single precision loses in a_i'y: a scaling, two conversions, n products, n sums.
     pub(crate) fn product(self) -> f64 {
-        gamma(self.features + 3, U32) * self.fiber + 2.0 * self.features as f64 * TINY + self.double(0.0, 0)
+        gamma(self.features + 4, U32) * self.fiber + 2.0 * self.features as f64 * TINY + self.double(0.0, 0)
     }
 
     /// What is lost by writing a_i'y, |a_i'y| <= |y|, in single precision.
@@ -75,11 +74,6 @@ impl Lengths {
     pub(crate) fn fit_single(self) -> bool {
         self.fiber < 1e30
     }
-}
-
-/// The dictionary in single precision.
-pub(crate) fn in_single(dictionary: &Dictionary) -> Vec<f32> {
-    dictionary.values().iter().map(|&a| a as f32).collect()
 }
 
 /// The patterns that the rows and cols of a tensor have shown so far: one bit for each.

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 
 use crate::codes::Block;
 use crate::dense::{add_scaled, dot, transposed_product};
-use crate::dictionary::Dictionary;
+use crate::dictionary::{Dictionary, Moved};
 use crate::error::Error;
 use crate::moment::Moment;
 use crate::params::{Params, Rule, Samples};
@@ -32,9 +32,9 @@ pub(crate) struct Lessons<'a> {
     /// Weights of the first pass by fiber, where a further one may need them.
     frozen: &'a mut Frozen,
     /// G (n x m).
-    gradient: Vec<f64>,
+    gradient: &'a mut [f64],
     /// E (m x m), for the adaptive step.
-    moment: Vec<f64>,
+    moment: &'a mut [f64],
     /// Of each pattern.
     tallies: Vec<Tally>,
     /// Number of fibers that are not zero and in the sample set.
@@ -45,6 +45,14 @@ pub(crate) struct Lessons<'a> {
     freedom: f64,
 }
 
+/// The large sums of [`Lessons`], kept from tensor to tensor, since fresh memory costs a small step as much
+/// as its product does. All zero between tensors.
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    gradient: Vec<f64>,
+    moment: Vec<f64>,
+}
+
 /// What counts for one pattern.
 #[derive(Clone, Copy, Default)]
 struct Tally {
@@ -52,9 +60,14 @@ struct Tally {
     fibers: usize,
     /// Whether one of them shows another pattern too.
     mixed: bool,
+    /// Sum of w_f x_if^2; with the paper's step, of |x_if|.
+    evidence: f64,
     /// Sum of w_f x_if^2 (s_f - 1), the evidence that comes with s_f - 1 other patterns.
     shared: f64,
 }
+
+/// Products of two numbers in a wave's G up to which threads are not worth their start.
+const SMALL: usize = 1_000_000;
 
 /// The weights of the first pass over a tensor. A further one keeps them, and so solves one problem to
 /// the end; only a fiber that had no code before gets its weight then.
@@ -66,16 +79,26 @@ pub(crate) enum Frozen {
 }
 
 impl<'a> Lessons<'a> {
-    pub(crate) fn new(dictionary: &'a Dictionary, params: &Params, frozen: &'a mut Frozen) -> Lessons<'a> {
+    pub(crate) fn new(
+        dictionary: &'a Dictionary,
+        params: &Params,
+        frozen: &'a mut Frozen,
+        space: &'a mut Space,
+    ) -> Lessons<'a> {
         let m = dictionary.patterns();
         let adaptive = params.rule == Rule::Adaptive;
+        // Zeroed by the system when it is first touched, if it ever is.
+        if space.gradient.is_empty() {
+            space.gradient = vec![0.0; dictionary.values().len()];
+            space.moment = vec![0.0; if adaptive { m * m } else { 0 }];
+        }
         Lessons {
             dictionary,
             rule: params.rule,
             samples: params.samples,
             frozen,
-            gradient: vec![0.0; dictionary.values().len()],
-            moment: vec![0.0; if adaptive { m * m } else { 0 }],
+            gradient: &mut space.gradient,
+            moment: &mut space.moment,
             tallies: vec![Tally::default(); m],
             fibers_used: 0,
             rest: 0.0,
@@ -119,23 +142,24 @@ impl<'a> Lessons<'a> {
                 add_scaled(sum, step, &residuals[fiber as usize * n..][..n]);
                 let code = codes.column(fiber as usize);
                 tally.mixed |= code.len() > 1;
-                if adaptive {
-                    for &(l, x) in code {
+                for &(l, x) in code {
+                    if l as usize == i {
+                        tally.evidence += step * x;
+                        tally.shared += step * x * (code.len() - 1) as f64;
+                    }
+                    if adaptive {
                         moment[l as usize] += step * x;
-                        if l as usize == i {
-                            tally.shared += step * x * (code.len() - 1) as f64;
-                        }
                     }
                 }
             }
         };
         let moments = if adaptive { m } else { 0 };
-        if blocks.len() == 1 {
+        if n * steps.nnz() < SMALL {
             let rows = self.gradient.chunks_exact_mut(n).zip(&mut self.tallies);
-            rows.zip(ragged(&mut self.moment, moments)).enumerate().for_each(add);
+            rows.zip(ragged(self.moment, moments)).enumerate().for_each(add);
         } else {
             let rows = self.gradient.par_chunks_exact_mut(n).zip(&mut self.tallies);
-            let moments: Vec<&mut [f64]> = ragged(&mut self.moment, moments).take(m).collect();
+            let moments: Vec<&mut [f64]> = ragged(self.moment, moments).take(m).collect();
             rows.zip(moments).enumerate().with_min_len(8).for_each(add);
         }
     }
@@ -162,10 +186,36 @@ impl<'a> Lessons<'a> {
         self.tallies.iter().map(|tally| tally.fibers).collect()
     }
 
+    /// A rough guess of where the dictionary is going: every pattern alone, moved by G_i / (its evidence).
+    pub(crate) fn guide(&self) -> Option<Dictionary> {
+        let n = self.dictionary.features();
+        let shown: Vec<usize> = (0..self.tallies.len()).filter(|&i| self.tallies[i].fibers > 0).collect();
+        let mut changes = self.gradient_of(&shown);
+        for (change, &i) in changes.chunks_exact_mut(n).zip(&shown) {
+            change.iter_mut().for_each(|g| *g /= self.tallies[i].evidence);
+        }
+        let mut guide = self.dictionary.clone();
+        guide.replace(&Moved::new(self.dictionary, shown, changes).ok()?);
+        Some(guide)
+    }
+
     /// The columns of G that belong to these patterns.
     fn gradient_of(&self, patterns: &[usize]) -> Vec<f64> {
         let n = self.dictionary.features();
-        patterns.iter().flat_map(|&i| &self.gradient[i * n..(i + 1) * n]).copied().collect()
+        let mut columns = Vec::with_capacity(n * patterns.len());
+        patterns.iter().for_each(|&i| columns.extend_from_slice(&self.gradient[i * n..(i + 1) * n]));
+        columns
+    }
+}
+
+impl Drop for Lessons<'_> {
+    /// Only patterns that some fiber showed have anything in the sums.
+    fn drop(&mut self) {
+        let (n, m) = (self.dictionary.features(), self.tallies.len());
+        for i in (0..m).filter(|&i| self.tallies[i].fibers > 0) {
+            self.gradient[i * n..(i + 1) * n].fill(0.0);
+            self.moment.chunks_mut(m).skip(i).take(1).for_each(|column| column.fill(0.0));
+        }
     }
 }
 
@@ -176,13 +226,13 @@ fn ragged(values: &mut [f64], size: usize) -> impl Iterator<Item = &mut [f64]> {
 }
 
 /// The paper's step: A <- A - eta_A g,  g = 1/p (A X - Y) sgn(X)' (eq:emp_grad_est, eq:apx_grad).
-pub(crate) fn paper_step(lessons: &Lessons<'_>, eta_a: f64) -> Result<Dictionary, Error> {
+pub(crate) fn paper_step(lessons: &Lessons<'_>, eta_a: f64) -> Result<Moved, Error> {
     let scale = eta_a / lessons.fibers_used as f64;
     let shown = |i: &usize| lessons.tallies[*i].fibers > 0;
     let patterns: Vec<usize> = (0..lessons.tallies.len()).filter(shown).collect();
     let mut gradient = lessons.gradient_of(&patterns);
     gradient.iter_mut().for_each(|g| *g *= scale);
-    lessons.dictionary.moved(&patterns, &gradient)
+    Moved::new(lessons.dictionary, patterns, gradient)
 }
 
 /// The adaptive step: recursive least squares (a Kalman filter with one error variance per
@@ -228,7 +278,7 @@ struct Prior {
 
 /// The result of one pass over a tensor.
 pub(crate) struct Pass {
-    pub(crate) dictionary: Dictionary,
+    pub(crate) moved: Moved,
     pub(crate) state: Adaptive,
     /// Whether what a further pass could still bring is small against the error that remains.
     pub(crate) settled: bool,
@@ -244,13 +294,14 @@ impl Adaptive {
     /// `lessons.dictionary`. In the first pass the two are the same; a further one replaces it.
     pub(crate) fn step(&self, origin: &Dictionary, lessons: &Lessons<'_>) -> Result<Pass, Error> {
         let mixed: Vec<bool> = lessons.tallies.iter().map(|tally| tally.mixed).collect();
-        let e = Moment::new(&lessons.moment, &mixed);
+        let e = Moment::new(lessons.moment, &mixed);
         let (d, patterns) = (&e.diagonal, &e.patterns);
         let (n, m, k) = (origin.features(), origin.patterns(), patterns.len());
         let mut state = self.clone();
         state.tensors += 1;
         if k == 0 {
-            return Ok(Pass { dictionary: origin.clone(), state, settled: true });
+            let moved = Moved::new(origin, Vec::new(), Vec::new())?;
+            return Ok(Pass { moved, state, settled: true });
         }
         let not_finite = Error::Pattern { pattern: patterns[0], norm: f64::NAN };
         // One false alarm is to be expected over all patterns and all time: sum of 1/(m t^2).
@@ -281,22 +332,21 @@ impl Adaptive {
         let v: Vec<f64> = e.largest(&carried).iter().map(|carried| carried.max(v)).collect();
         let ridge: Vec<f64> = v.iter().zip(&before).map(|(v, p)| v / p).collect();
         let gain = e.solve(&ridge, &mut gradient, n).ok_or(not_finite)?;
-        let dictionary = origin.moved(patterns, &gradient)?;
+        let moved = Moved::new(origin, patterns.clone(), gradient)?;
 
         // Codes are least-squares fits, so that a fiber's residual lacks what lies along its other
         // patterns, about 1/n of the energy of each move. A further pass brings most of it.
-        let moves = difference(&dictionary, lessons.dictionary, patterns);
-        let moved: Vec<f64> = moves.chunks_exact(n).map(|column| dot(column, column)).collect();
-        let from_others = e.from_others(&moved);
+        let squares = moved.squares_from(lessons.dictionary);
+        let from_others = e.from_others(&squares);
         let mut settled = true;
         for (at, &i) in patterns.iter().enumerate() {
-            let own = lessons.tallies[i].shared / d[at] * moved[at];
+            let own = lessons.tallies[i].shared / d[at] * squares[at];
             let left = (own + from_others[at] / d[at].powi(2)) / n as f64;
             let known = v[at] * gain[at];
             settled &= left <= 0.01 * known || left <= ROUNDING;
             state.variance[i] = Some(known + left);
         }
-        Ok(Pass { dictionary, state, settled })
+        Ok(Pass { moved, state, settled })
     }
 
     /// P of the shown patterns before this tensor: a common prior for those never seen, the past
@@ -373,8 +423,8 @@ impl Prior {
 /// The squared error of a unit pattern that rounding leaves.
 const ROUNDING: f64 = 1e-32;
 
-/// Columns to tell the degrees of freedom of the noise from: some 8,000 pairs give them to 2 %.
-const COLUMNS: usize = 128;
+/// Columns to tell the degrees of freedom of the noise from: some 2,000 pairs give them to 3 %.
+const COLUMNS: usize = 64;
 
 /// Columns A_i - B_i of some patterns.
 fn difference(a: &Dictionary, b: &Dictionary, patterns: &[usize]) -> Vec<f64> {
@@ -383,7 +433,7 @@ fn difference(a: &Dictionary, b: &Dictionary, patterns: &[usize]) -> Vec<f64> {
 
 /// The ratio of |G_i|^2 to its expectation that chance exceeds with probability exp(-tail) only
 /// (Laurent and Massart's bound for chi-square). Noise that is not white has fewer degrees of
-/// freedom than n; how many, the directions of the fitted columns tell. A hundred of them are enough.
+/// freedom than n; how many, the directions of the fitted columns tell. Some of them are enough.
 fn significance(fit: &[f64], n: usize, tail: f64) -> f64 {
     let every = (fit.len() / n).div_ceil(COLUMNS);
     let mut fit: Vec<f64> = fit.chunks_exact(n).step_by(every).flatten().copied().collect();

@@ -15,7 +15,7 @@ use tensornoodl::{Dictionary, Error, Learner, Params};
 use crate::memory;
 
 /// Columns of Y multiplied at a time: large enough for full speed, small enough for the cache.
-const SLAB: usize = 1024;
+const SLAB: usize = 256;
 
 /// Time the method against its limits.
 #[derive(clap::Args)]
@@ -185,7 +185,8 @@ fn measure(
 
     // One step before anything is timed: it warms the caches, and its peak of memory is the step's own.
     let begun = Instant::now();
-    let step = learner.clone().learn(&tensor)?;
+    let mut working = learner.clone();
+    let step = working.learn(&tensor)?;
     let repeats = ((0.5 / begun.elapsed().as_secs_f64().max(1e-6)) as usize).clamp(args.repeats, 1000);
     let peak_rss_bytes = memory::peak().context("the system does not tell the peak of memory")?;
     let a32: Vec<f32> = a.iter().map(|&x| x as f32).collect();
@@ -193,9 +194,9 @@ fn measure(
         f64s.push(seconds(|| product(a, y, n)));
         f32s.push(product_in_single(&a32, y, n));
         reads.push(seconds(|| std::hint::black_box(read(y))));
-        let mut learner = learner.clone();
+        working.clone_from(learner);
         let begun = Instant::now();
-        let step = learner.learn(&tensor)?;
+        let step = working.learn(&tensor)?;
         steps.push(begun.elapsed().as_secs_f64());
         encodes.push(step.encode_time.as_secs_f64());
         updates.push(step.update_time.as_secs_f64());
@@ -245,6 +246,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 /// A'Y in slabs, each thread its own: faster than one call, which would fill m x p numbers.
 fn product<T: faer::traits::ComplexField + Send + Sync>(a: &[T], y: &[T], n: usize) {
     let m = a.len() / n;
+    // The start of threads would take longer than they save.
+    let small = y.len() * m < 16_000_000;
     let a = MatRef::from_column_major_slice(a, n, m);
     let slab = |out: &mut Vec<T>, y: &[T]| {
         let p = y.len() / n;
@@ -252,8 +255,9 @@ fn product<T: faer::traits::ComplexField + Send + Sync>(a: &[T], y: &[T], n: usi
         let out = MatMut::from_column_major_slice_mut(&mut out[..m * p], m, p);
         matmul(out, Accum::Replace, a.transpose(), y, T::one_impl(), Par::Seq);
     };
-    let buffer = || (0..m * SLAB.min(y.len() / n)).map(|_| T::zero_impl()).collect::<Vec<T>>();
-    if y.len() <= n * SLAB {
+    let buffer =
+        || (0..m * if small { y.len() / n } else { SLAB }).map(|_| T::zero_impl()).collect::<Vec<T>>();
+    if small {
         slab(&mut buffer(), y);
     } else {
         y.par_chunks(n * SLAB).for_each_init(buffer, slab);
