@@ -95,23 +95,72 @@ impl Roads {
     }
 }
 
-/// What stage I finds in a tensor, piece by piece.
+/// Stage I of one tensor, piece by piece.
 pub(crate) struct Encoding<'a> {
     coder: Coder<'a>,
     space: &'a mut Space,
     shown: Option<Shown>,
     /// Whether rows and cols may propose codes.
     guided: bool,
+    found: Found,
+}
+
+/// What stage I has found.
+pub(crate) struct Found {
     /// Column q: the code of fiber `fibers[q]`.
-    found: Sparse,
+    codes: Sparse,
     fibers: Vec<usize>,
-    places: Vec<Place>,
+    pub(crate) places: Vec<Place>,
     /// Number of fibers that are not zero.
     pub(crate) nonzero: usize,
     /// |Y|_F^2 and |Y - A X|_F^2.
     pub(crate) energy: f64,
     pub(crate) rest: f64,
     pub(crate) roads: Roads,
+}
+
+impl Found {
+    /// Fibers count from `offset`.
+    fn append(
+        &mut self,
+        tensor: &Tensor<'_>,
+        offset: usize,
+        blocks: &[Block],
+        mut shown: Option<&mut Shown>,
+    ) {
+        for block in blocks {
+            if let Some(shown) = &mut shown {
+                for (&fiber, code) in block.fibers.iter().zip(block.found.columns()) {
+                    code.iter().for_each(|&(pattern, _)| shown.add(tensor.places()[fiber], pattern));
+                }
+            }
+            self.codes.append(&block.found);
+            self.fibers.extend(block.fibers.iter().map(|fiber| offset + fiber));
+            self.nonzero += block.energies.iter().filter(|energy| **energy > 0.0).count();
+            self.energy += block.energies.iter().sum::<f64>();
+            self.rest += block.rest;
+            self.roads.add(block.roads);
+        }
+    }
+
+    /// Mean number of patterns in a fiber.
+    pub(crate) fn mean_code_size(&self) -> f64 {
+        self.codes.nnz() as f64 / self.nonzero.max(1) as f64
+    }
+
+    /// |Y - A X|_F / |Y|_F.
+    pub(crate) fn fit(&self) -> f64 {
+        if self.energy > 0.0 { (self.rest / self.energy).sqrt() } else { 0.0 }
+    }
+
+    /// The codes of all fibers, in the order of the fibers.
+    pub(crate) fn codes(self, shape: Shape) -> Codes {
+        let mut column = vec![0; self.fibers.len()];
+        self.fibers.iter().enumerate().for_each(|(at, &fiber)| column[fiber] = at);
+        let mut matrix = Sparse::new(self.codes.rows());
+        column.iter().for_each(|&at| matrix.push(self.codes.column(at)));
+        Codes { matrix, places: self.places, rows: shape.rows, cols: shape.cols }
+    }
 }
 
 /// The large arrays of an [`Encoding`], kept from tensor to tensor.
@@ -152,13 +201,15 @@ impl<'a> Encoding<'a> {
             space,
             shown: None,
             guided: false,
-            found: Sparse::new(dictionary.patterns()),
-            fibers: Vec::new(),
-            places: Vec::new(),
-            nonzero: 0,
-            energy: 0.0,
-            rest: 0.0,
-            roads: Roads::default(),
+            found: Found {
+                codes: Sparse::new(dictionary.patterns()),
+                fibers: Vec::new(),
+                places: Vec::new(),
+                nonzero: 0,
+                energy: 0.0,
+                rest: 0.0,
+                roads: Roads::default(),
+            },
         }
     }
 
@@ -176,8 +227,8 @@ impl<'a> Encoding<'a> {
         if waves > 1 && self.shown.is_none() && self.coder.params.solver == Solver::Direct {
             self.shown = Shown::new(tensor.shape(), patterns, size_of_val(tensor.values()));
         }
-        let offset = self.places.len();
-        self.places.extend_from_slice(tensor.places());
+        let offset = self.found.places.len();
+        self.found.places.extend_from_slice(tensor.places());
         for wave in 0..waves {
             let run = |run: usize| run * RUN..p.min((run + 1) * RUN);
             let fibers: Vec<usize> = (wave..runs).step_by(waves).flat_map(run).collect();
@@ -193,47 +244,32 @@ impl<'a> Encoding<'a> {
                 let residuals = residuals.par_chunks_mut(n * BLOCK);
                 fibers.par_chunks(BLOCK).zip(residuals).map_init(Work::default, code).collect()
             };
-            if let Some(lessons) = &mut lessons {
-                lessons.add(tensor, offset, &blocks, &residuals);
-            }
             self.space.residuals = residuals;
-            if self.shown.is_some() && !self.guided {
+            let Encoding { coder, shown, guided, found, space, .. } = self;
+            let mut teach = || {
+                if let Some(lessons) = &mut lessons {
+                    lessons.add(tensor, offset, &blocks, &space.residuals);
+                }
+            };
+            let mut keep = || found.append(tensor, offset, &blocks, shown.as_mut());
+            if small {
+                (teach(), keep());
+            } else {
+                rayon::join(teach, keep);
+            }
+            if shown.is_some() && !*guided {
                 // The first wave tells whether A is near enough to be its own guide; else it teaches one.
                 let near = 2 * blocks.iter().map(|block| block.near).sum::<usize>() > fibers.len();
                 let guide = if near { None } else { lessons.as_ref().and_then(|lessons| lessons.guide()) };
-                guide.into_iter().for_each(|guide| self.coder.follow(guide));
-                self.guided = true;
-            }
-            blocks.iter().for_each(|block| self.append(tensor, offset, block));
-        }
-    }
-
-    fn append(&mut self, tensor: &Tensor<'_>, offset: usize, block: &Block) {
-        if let Some(shown) = &mut self.shown {
-            for (&fiber, code) in block.fibers.iter().zip(block.found.columns()) {
-                code.iter().for_each(|&(pattern, _)| shown.add(tensor.places()[fiber], pattern));
+                guide.into_iter().for_each(|guide| coder.follow(guide));
+                *guided = true;
             }
         }
-        self.found.append(&block.found);
-        self.fibers.extend(block.fibers.iter().map(|fiber| offset + fiber));
-        self.nonzero += block.energies.iter().filter(|energy| **energy > 0.0).count();
-        self.energy += block.energies.iter().sum::<f64>();
-        self.rest += block.rest;
-        self.roads.add(block.roads);
     }
 
-    /// The codes of all fibers, in the order of the fibers.
-    pub(crate) fn codes(self, shape: Shape) -> Codes {
-        let mut column = vec![0; self.fibers.len()];
-        self.fibers.iter().enumerate().for_each(|(at, &fiber)| column[fiber] = at);
-        let mut matrix = Sparse::new(self.found.rows());
-        column.iter().for_each(|&at| matrix.push(self.found.column(at)));
-        Codes { matrix, places: self.places, rows: shape.rows, cols: shape.cols }
-    }
-
-    /// Number of codes found so far.
-    pub(crate) fn nnz(&self) -> usize {
-        self.found.nnz()
+    /// What was found.
+    pub(crate) fn finish(self) -> Found {
+        self.found
     }
 
     /// Codes one block of fibers (at most [`BLOCK`] of them): each by the first road that proves its code.

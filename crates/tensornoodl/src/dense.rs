@@ -149,25 +149,19 @@ impl Cholesky {
         MatRef::from_column_major_slice(&self.factor, self.size, self.size)
     }
 
-    /// Overwrites B (n x size) with B M^-1, for the factored symmetric M, and returns the diagonal of M^-1.
-    pub(crate) fn solve_from_right(&self, b: &mut [f64]) -> Vec<f64> {
+    /// Overwrites B (n x size) with B M^-1, for the factored symmetric M.
+    pub(crate) fn solve_from_right(&self, b: &mut [f64]) {
         let k = self.size;
         let b = MatMut::from_column_major_slice_mut(b, b.len() / k, k);
         let solve = |rows: MatMut<'_, f64>| {
             llt::solve::solve_in_place(self.lower(), rows.transpose_mut(), Par::Seq, MemStack::new(&mut []));
         };
         // Every row of B alone.
-        if k < LARGE {
-            solve(b);
-            self.diagonal_of_inverse()
-        } else {
-            let rows = || b.par_row_chunks_mut(ROWS).for_each(solve);
-            rayon::join(|| self.diagonal_of_inverse(), rows).0
-        }
+        if k < LARGE { solve(b) } else { b.par_row_chunks_mut(ROWS).for_each(solve) }
     }
 
     /// With M = L L': (M^-1)_ii is the squared length of column i of L^-1.
-    fn diagonal_of_inverse(&self) -> Vec<f64> {
+    pub(crate) fn diagonal_of_inverse(&self) -> Vec<f64> {
         let k = self.size;
         let mut inverse = vec![0.0; k * k];
         let out = MatMut::from_column_major_slice_mut(&mut inverse, k, k);
@@ -178,4 +172,4 @@ impl Cholesky {
 
 /// From this size on a system is worth the start of threads, which take so many rows at a time.
 const LARGE: usize = 128;
-const ROWS: usize = 32;
+const ROWS: usize = 64;

@@ -83,6 +83,14 @@ pub enum Error {
         /// Features of the dictionary.
         dictionary: usize,
     },
+    /// A block of a tensor that is not of the tensor's shape.
+    #[error("a block has the shape {block}, its tensor has {tensor}")]
+    OtherShape {
+        /// Shape of the block.
+        block: Shape,
+        /// Shape of the tensor.
+        tensor: Shape,
+    },
     /// A step that left the range of numbers. The dictionary is as it was before.
     #[error(
         "step {step} would have made a pattern zero or not finite and was not taken; \

@@ -8,13 +8,14 @@
 //!     A(t+1) = A(t), moved to explain Y - A X       update.rs     stage III
 //! ```
 
+use std::borrow::Borrow;
 use std::time::{Duration, Instant};
 
 use crate::codes::{self, Codes, Encoding, Roads};
 use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::params::{Params, Passes, Rule};
-use crate::tensor::Tensor;
+use crate::tensor::{Shape, Tensor, check_distinct};
 use crate::update::{self, Adaptive, Frozen, Lessons, paper_step};
 
 /// Most passes over one tensor with [`Passes::Auto`].
@@ -115,11 +116,14 @@ impl Learner {
 
     /// Stage I alone: codes of a tensor under the present dictionary, which stays as it is.
     pub fn encode(&self, tensor: &Tensor<'_>) -> Result<Codes, Error> {
-        self.check_features(tensor)?;
+        let (features, dictionary) = (tensor.shape().features, self.dictionary.features());
+        if features != dictionary {
+            return Err(Error::Features { tensor: features, dictionary });
+        }
         let mut space = codes::Space::default();
         let mut encoding = Encoding::new(&self.dictionary, &self.params, &mut space);
         encoding.add(tensor, None);
-        Ok(encoding.codes(tensor.shape()))
+        Ok(encoding.finish().codes(tensor.shape()))
     }
 
     /// One step of Alg. 1: codes the tensor (I) and moves the dictionary (III). The factors (II)
@@ -127,7 +131,60 @@ impl Learner {
     ///
     /// A tensor without fibers is a step like any other; it moves nothing.
     pub fn learn(&mut self, tensor: &Tensor<'_>) -> Result<Step, Error> {
-        self.check_features(tensor)?;
+        self.learn_from(tensor.shape(), || [Ok(tensor)])
+    }
+
+    /// The same for a tensor that does not fit into memory: its fibers come in blocks, each a tensor of
+    /// the same shape with some of the fibers, and are read once. Held are one block, what is held for a
+    /// whole tensor too, and the codes.
+    ///
+    /// The larger the blocks, the faster, up to some 100,000 fibers. Results agree with those of
+    /// [`Learner::learn`] up to the order in which sums are added, not to the last bit. An error of the
+    /// iterator ends the step and leaves the learner as it was. Needs [`Passes::Fixed`]`(1)`.
+    ///
+    /// ```
+    /// # use tensornoodl::{Dictionary, Error, Learner, Params, Place, Shape, Tensor};
+    /// # fn main() -> Result<(), Error> {
+    /// # let start = Dictionary::from_columns(3, vec![1.0, 0.1, 0.0, 0.0, 0.1, 1.0])?;
+    /// let mut learner = Learner::new(start, Params::default())?;
+    /// let shape = Shape { features: 3, rows: 5, cols: 1000 };
+    /// let blocks = (0..1000).map(|col| {
+    ///     let fiber = vec![1.0, 0.0, 0.0];
+    ///     Tensor::from_fibers(shape, fiber, vec![Place { row: col % 5, col }])
+    /// });
+    /// assert_eq!(learner.learn_blocks(shape, blocks)?.fibers, 1000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn learn_blocks<'t, E: From<Error>>(
+        &mut self,
+        shape: Shape,
+        blocks: impl IntoIterator<Item = Result<Tensor<'t>, E>>,
+    ) -> Result<Step, E> {
+        if self.params.passes != Passes::Fixed(1) {
+            let value = match self.params.passes {
+                Passes::Fixed(passes) => passes.to_string(),
+                Passes::Auto => "auto".into(),
+            };
+            let rule = "1 for a tensor in blocks, which is read only once".into();
+            return Err(Error::Parameter { name: "passes", value, rule }.into());
+        }
+        let mut blocks = Some(blocks);
+        self.learn_from(shape, || blocks.take().into_iter().flatten())
+    }
+
+    /// `blocks` is called once for each pass.
+    fn learn_from<'t, T, E, I>(&mut self, shape: Shape, mut blocks: impl FnMut() -> I) -> Result<Step, E>
+    where
+        T: Borrow<Tensor<'t>>,
+        E: From<Error>,
+        I: IntoIterator<Item = Result<T, E>>,
+    {
+        shape.check()?;
+        let (tensor, dictionary) = (shape.features, self.dictionary.features());
+        if tensor != dictionary {
+            return Err(Error::Features { tensor, dictionary }.into());
+        }
         let number = self.steps + 1;
         let diverged = |_| Error::Diverged { step: number };
         let (mut encode_time, mut update_time) = (Duration::ZERO, Duration::ZERO);
@@ -145,7 +202,20 @@ impl Learner {
             let dictionary = better.as_ref().unwrap_or(origin);
             let mut encoding = Encoding::new(dictionary, params, &mut space.encoding);
             let mut lessons = Lessons::new(dictionary, params, &mut frozen, &mut space.lessons);
-            encoding.add(tensor, Some(&mut lessons));
+            let mut count = 0;
+            for block in blocks() {
+                let block = block?;
+                count += 1;
+                let block: &Tensor<'_> = block.borrow();
+                if block.shape() != shape {
+                    return Err(Error::OtherShape { block: block.shape(), tensor: shape }.into());
+                }
+                encoding.add(block, Some(&mut lessons));
+            }
+            let found = encoding.finish();
+            if count > 1 {
+                check_distinct(&found.places)?;
+            }
             encode_time += begun.elapsed();
 
             let begun = Instant::now();
@@ -165,27 +235,26 @@ impl Learner {
                 Passes::Auto => settled || passes == MOST_PASSES,
             };
             if !last {
-                drop((encoding, lessons));
+                drop(lessons);
                 let mut next = origin.clone();
                 next.replace(&moved);
                 better = Some(next);
                 continue;
             }
-            let fibers = encoding.nonzero;
             let step = Step {
                 step: number,
-                fibers,
+                fibers: found.nonzero,
                 fibers_used: lessons.fibers_used,
-                mean_code_size: encoding.nnz() as f64 / fibers.max(1) as f64,
-                fit: if encoding.energy > 0.0 { (encoding.rest / encoding.energy).sqrt() } else { 0.0 },
+                mean_code_size: found.mean_code_size(),
+                fit: found.fit(),
                 // |A(t)|_F^2 is the number of patterns.
                 change: (moved.square() / origin.patterns() as f64).sqrt(),
                 activity: lessons.activity(),
-                roads: encoding.roads,
+                roads: found.roads,
                 passes,
                 encode_time,
                 update_time,
-                codes: encoding.codes(tensor.shape()),
+                codes: found.codes(shape),
             };
             drop(lessons);
             origin.replace(&moved);
@@ -193,10 +262,5 @@ impl Learner {
             *steps = number;
             return Ok(step);
         }
-    }
-
-    fn check_features(&self, tensor: &Tensor<'_>) -> Result<(), Error> {
-        let (tensor, dictionary) = (tensor.shape().features, self.dictionary.features());
-        if tensor == dictionary { Ok(()) } else { Err(Error::Features { tensor, dictionary }) }
     }
 }

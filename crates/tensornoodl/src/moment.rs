@@ -81,26 +81,43 @@ impl Moment {
         }
     }
 
-    /// Overwrites B (n x k) with B M^-1 and returns the diagonal of M^-1, M = E + diag(ridge); none if M
-    /// is not positive definite.
-    pub(crate) fn solve(&self, ridge: &[f64], b: &mut [f64], n: usize) -> Option<Vec<f64>> {
-        let (mixed, alone) = b.split_at_mut(n * self.mixed);
-        let mut inverse = Vec::new();
+    /// M = E + diag(ridge), factored; none if it is not positive definite.
+    pub(crate) fn regular(&self, ridge: &[f64]) -> Option<Regular> {
+        let mut mixed = None;
         if self.mixed > 0 {
             let mut matrix = self.dense.clone();
             (0..self.mixed).for_each(|i| matrix[i * self.mixed + i] += ridge[i]);
-            let factor = Cholesky::new(matrix, self.mixed)?;
-            inverse = factor.solve_from_right(mixed);
+            mixed = Some(Cholesky::new(matrix, self.mixed)?);
         }
         let rest = self.diagonal[self.mixed..].iter().zip(&ridge[self.mixed..]);
-        for (column, (d, ridge)) in alone.chunks_exact_mut(n).zip(rest) {
-            let scale = 1.0 / (d + ridge);
-            if !(scale > 0.0 && scale.is_finite()) {
-                return None;
-            }
-            column.iter_mut().for_each(|b| *b *= scale);
-            inverse.push(scale);
+        let alone: Vec<f64> = rest.map(|(d, ridge)| 1.0 / (d + ridge)).collect();
+        alone.iter().all(|scale| *scale > 0.0 && scale.is_finite()).then_some(Regular { mixed, alone })
+    }
+}
+
+/// M = E + diag(ridge), factored.
+pub(crate) struct Regular {
+    mixed: Option<Cholesky>,
+    /// The inverse of M where it is diagonal.
+    alone: Vec<f64>,
+}
+
+impl Regular {
+    /// Overwrites B (n x k) with B M^-1.
+    pub(crate) fn solve(&self, b: &mut [f64], n: usize) {
+        let (mixed, alone) = b.split_at_mut(b.len() - n * self.alone.len());
+        if let Some(factor) = &self.mixed {
+            factor.solve_from_right(mixed);
         }
-        Some(inverse)
+        for (column, scale) in alone.chunks_exact_mut(n).zip(&self.alone) {
+            column.iter_mut().for_each(|b| *b *= scale);
+        }
+    }
+
+    /// The diagonal of M^-1.
+    pub(crate) fn diagonal_of_inverse(&self) -> Vec<f64> {
+        let mut diagonal = self.mixed.as_ref().map_or(Vec::new(), Cholesky::diagonal_of_inverse);
+        diagonal.extend_from_slice(&self.alone);
+        diagonal
     }
 }

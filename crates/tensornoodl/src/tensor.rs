@@ -20,7 +20,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    fn check(self) -> Result<(), Error> {
+    pub(crate) fn check(self) -> Result<(), Error> {
         let ok = |length: usize| (1..=u32::MAX as usize).contains(&length);
         if ok(self.features) && ok(self.rows) && ok(self.cols) { Ok(()) } else { Err(Error::Shape(self)) }
     }
@@ -129,13 +129,7 @@ impl<'a> Tensor<'a> {
             }
             check_finite(column, place)?;
         }
-        if !places.is_sorted_by(|a, b| a.order() < b.order()) {
-            let mut sorted = places.to_vec();
-            sorted.sort_unstable_by_key(|place| place.order());
-            if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-                return Err(Error::DuplicatePlace(pair[0]));
-            }
-        }
+        check_distinct(&places)?;
         Ok(Tensor { shape, values, places })
     }
 
@@ -169,6 +163,18 @@ impl<'a> Tensor<'a> {
     pub fn places(&self) -> &[Place] {
         &self.places
     }
+}
+
+/// No two fibers at the same place.
+pub(crate) fn check_distinct(places: &[Place]) -> Result<(), Error> {
+    if !places.is_sorted_by(|a, b| a.order() < b.order()) {
+        let mut sorted = places.to_vec();
+        sorted.sort_unstable_by_key(|place| place.order());
+        if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Error::DuplicatePlace(pair[0]));
+        }
+    }
+    Ok(())
 }
 
 /// NaN, infinite, or too large to be squared.

@@ -311,7 +311,7 @@ impl Adaptive {
         let mut gradient = lessons.gradient_of(patterns);
         let mut fit = gradient.clone();
         let rounding: Vec<f64> = d.iter().map(|d| 1e-10 * d).collect();
-        e.solve(&rounding, &mut fit, n).ok_or(not_finite.clone())?;
+        e.regular(&rounding).ok_or(not_finite.clone())?.solve(&mut fit, n);
         let squares = (lessons.rest - dot(&fit, &gradient)).max(0.0);
         // A unit pattern takes n - 1 degrees of freedom.
         let freedom = lessons.freedom - (n - 1) as f64 * k as f64;
@@ -331,7 +331,9 @@ impl Adaptive {
         let carried: Vec<f64> = d.iter().zip(&before).map(|(d, p)| 1e-12 * d * p).collect();
         let v: Vec<f64> = e.largest(&carried).iter().map(|carried| carried.max(v)).collect();
         let ridge: Vec<f64> = v.iter().zip(&before).map(|(v, p)| v / p).collect();
-        let gain = e.solve(&ridge, &mut gradient, n).ok_or(not_finite)?;
+        let regular = e.regular(&ridge).ok_or(not_finite)?;
+        regular.solve(&mut gradient, n);
+        let gain = regular.diagonal_of_inverse();
         let moved = Moved::new(origin, patterns.clone(), gradient)?;
 
         // Codes are least-squares fits, so that a fiber's residual lacks what lies along its other
