@@ -95,10 +95,20 @@ impl Recovery {
     /// Makes the next tensor and learns from it.
     pub fn advance(&mut self) -> Result<Progress, Error> {
         let t = self.learner.steps() + 1;
-        let made = self.planted.tensor(t);
+        let made = match self.last.take() {
+            Some(old) => self.planted.tensor_in_place_of(t, old),
+            None => self.planted.tensor(t),
+        };
         let begun = Instant::now();
-        let step = self.learner.learn(&made.tensor)?;
+        let learned = self.learner.learn(&made.tensor);
         self.learn_time += begun.elapsed();
+        let step = match learned {
+            Ok(step) => step,
+            Err(error) => {
+                self.last = Some(made);
+                return Err(error);
+            }
+        };
 
         let truth = &made.true_codes;
         truth.matrix().columns().flatten().for_each(|&(i, _)| self.unseen[i as usize] = false);

@@ -209,6 +209,16 @@ impl Planted {
 
     /// The tensor of a step, Z(t) = sum_i A_i o B_i(t) o C_i(t) (CPD); steps count from 1.
     pub fn tensor(&self, step: u64) -> PlantedTensor {
+        self.make(step, Vec::new())
+    }
+
+    /// The same, in the memory of a tensor that is no longer needed: fresh memory takes longer to get
+    /// than a large tensor to make.
+    pub fn tensor_in_place_of(&self, step: u64, old: PlantedTensor) -> PlantedTensor {
+        self.make(step, old.tensor.into_values())
+    }
+
+    fn make(&self, step: u64, mut values: Vec<f64>) -> PlantedTensor {
         let plan = &self.plan;
         let (n, m) = (plan.features, plan.patterns);
         let mut rng = plan.rng(Purpose::Factors(step));
@@ -233,13 +243,16 @@ impl Planted {
         }
 
         // Y = A X + noise.
-        let mut values = vec![0.0; n * places.len()];
+        values.resize(n * places.len(), 0.0);
         if plan.noise > 0.0 {
             let mut rng = plan.rng(Purpose::Noise(step));
             let scale = plan.noise / (n as f64).sqrt();
             values.iter_mut().for_each(|y| *y = scale * rng.sample::<f64, _>(StandardNormal));
         }
         values.par_chunks_exact_mut(n).enumerate().with_min_len(64).for_each(|(fiber, y)| {
+            if plan.noise == 0.0 {
+                y.fill(0.0);
+            }
             for &(i, x) in codes.column(fiber) {
                 add_scaled(y, x, self.true_dictionary.pattern(i as usize));
             }

@@ -138,6 +138,11 @@ impl<'a> Tensor<'a> {
         Tensor { shape, values: values.into(), places: places.into() }
     }
 
+    /// Y, for its memory.
+    pub(crate) fn into_values(self) -> Vec<f64> {
+        self.values.into_owned()
+    }
+
     /// n x J x K.
     pub fn shape(&self) -> Shape {
         self.shape
