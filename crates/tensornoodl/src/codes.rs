@@ -80,6 +80,9 @@ impl Codes {
 pub struct Roads {
     /// Solved directly and proved to be the limit of iterative hard thresholding.
     pub direct: usize,
+    /// Those of the direct ones that needed no product with the whole dictionary: the patterns that the
+    /// fiber's row and col share in other fibers were the right ones.
+    pub guessed: usize,
     /// By iterative hard thresholding: asked for, or because the direct solution failed its check.
     pub iht: usize,
     /// By iterative hard thresholding that still moved after `iht_steps` steps. Iterated codes that
@@ -90,6 +93,7 @@ pub struct Roads {
 impl Roads {
     fn add(&mut self, other: Roads) {
         self.direct += other.direct;
+        self.guessed += other.guessed;
         self.iht += other.iht;
         self.unsettled += other.unsettled;
     }
@@ -99,10 +103,20 @@ impl Roads {
 pub(crate) struct Encoding<'a> {
     coder: Coder<'a>,
     space: &'a mut Space,
+    /// Where fibers start.
+    first: Road,
     shown: Option<Shown>,
     /// Whether rows and cols may propose codes.
     guided: bool,
     found: Found,
+}
+
+/// Ways to the code of a fiber, each the next one's short cut (`screen.rs`).
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+enum Road {
+    Places,
+    Product,
+    Plain,
 }
 
 /// What stage I has found.
@@ -199,6 +213,10 @@ impl<'a> Encoding<'a> {
         Encoding {
             coder: Coder::new(dictionary, params),
             space,
+            first: match params.solver {
+                Solver::Direct => Road::Places,
+                Solver::Iht => Road::Plain,
+            },
             shown: None,
             guided: false,
             found: Found {
@@ -224,7 +242,7 @@ impl<'a> Encoding<'a> {
         }
         // Less work than it takes to wake threads up.
         let small = n * patterns * p < SMALL;
-        if waves > 1 && self.shown.is_none() && self.coder.params.solver == Solver::Direct {
+        if waves > 1 && self.shown.is_none() && self.first <= Road::Places {
             self.shown = Shown::new(tensor.shape(), patterns, size_of_val(tensor.values()));
         }
         let offset = self.found.places.len();
@@ -291,6 +309,7 @@ impl<'a> Encoding<'a> {
                 let found = coder.guessed(work, y, r, coder.lengths(energy));
                 if let Some(rest) = found {
                     block.roads.direct += 1;
+                    block.roads.guessed += 1;
                     block.push(coder, work, fiber, y, r, energy, rest);
                 }
                 found.is_none()
@@ -298,7 +317,7 @@ impl<'a> Encoding<'a> {
         }
 
         // The product in single precision.
-        if coder.params.solver == Solver::Direct {
+        if self.first <= Road::Product {
             let mut single = vec![0.0; n * left.len()];
             for (single, &(fiber, _)) in single.chunks_exact_mut(n).zip(&left) {
                 to_single(single, tensor.fiber(fiber), 1.0 / floor);
@@ -426,5 +445,106 @@ impl Coder<'_> {
         // Diverged, or worse than nothing.
         work.code.clear();
         residual_of(r, y, self.dictionary, &work.code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::{Plan, Planted, Values};
+    use crate::update::{self, Frozen};
+
+    /// A tensor of several waves.
+    fn plan() -> Plan {
+        let (rows, cols, alpha, beta) = (220, 210, 0.08, 0.06);
+        Plan { features: 60, patterns: 130, rows, cols, alpha, beta, ..Plan::default() }
+    }
+
+    fn encode(tensor: &Tensor<'_>, dictionary: &Dictionary, params: &Params, first: Road) -> (Roads, Codes) {
+        let (mut space, mut sums, mut frozen) = (Space::default(), update::Space::default(), Frozen::Unused);
+        let mut encoding = Encoding::new(dictionary, params, &mut space);
+        encoding.first = first;
+        encoding.add(tensor, Some(&mut Lessons::new(dictionary, params, &mut frozen, &mut sums)));
+        let found = encoding.finish();
+        (found.roads, found.codes(tensor.shape()))
+    }
+
+    /// The codes are the same to the last bit on all roads; returns the shares of guessed and iterated fibers.
+    #[track_caller]
+    fn same_on_all_roads(plan: Plan, distance: f64, params: Params) -> (f64, f64) {
+        let planted = Planted::new(plan).unwrap();
+        let (dictionary, tensor) = (planted.start(distance).unwrap(), planted.tensor(1).tensor);
+        assert!(tensor.fibers() > 2 * WAVE, "{} fibers are too few", tensor.fibers());
+        let (roads, codes) = encode(&tensor, &dictionary, &params, Road::Places);
+        for first in [Road::Product, Road::Plain] {
+            let (others, other) = encode(&tensor, &dictionary, &params, first);
+            let same = |a: &(u32, f64), b: &(u32, f64)| a.0 == b.0 && a.1.to_bits() == b.1.to_bits();
+            let columns = codes.matrix().columns().zip(other.matrix().columns()).enumerate();
+            for (fiber, (a, b)) in columns {
+                assert!(
+                    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+                    "{fiber}: {a:?} {b:?}"
+                );
+            }
+            assert_eq!(others.guessed, 0);
+            // A proof may fail by a hair on one road and hold on another.
+            assert!(others.direct.abs_diff(roads.direct) <= tensor.fibers() / 1000, "{others:?} {roads:?}");
+        }
+        let share = |count: usize| count as f64 / tensor.fibers() as f64;
+        (share(roads.guessed), share(roads.iht + roads.unsettled))
+    }
+
+    #[test]
+    fn near_dictionaries_are_their_own_guide() {
+        let (guessed, iterated) = same_on_all_roads(plan(), 1e-6, Params::default());
+        assert!(guessed > 0.5 && iterated < 0.2, "{guessed} {iterated}");
+    }
+
+    #[test]
+    fn far_dictionaries_get_a_guide() {
+        let (guessed, _) = same_on_all_roads(plan(), 0.4, Params::default());
+        assert!(guessed > 0.3, "{guessed}");
+        let paper = Params { rule: Rule::Paper { eta_a: 20.0 }, ..Params::default() };
+        let (guessed, _) = same_on_all_roads(plan(), 0.4, paper);
+        assert!(guessed > 0.3, "{guessed}");
+    }
+
+    #[test]
+    fn noise_and_small_codes_change_no_code() {
+        let noisy = Plan { noise: 0.3, row_values: Values::SubGaussian { floor: 0.4 }, ..plan() };
+        for distance in [1e-6, 0.3] {
+            same_on_all_roads(noisy.clone(), distance, Params { code_floor: 0.4, ..Params::default() });
+        }
+    }
+
+    #[test]
+    fn fibers_at_the_thresholds_keep_their_codes() {
+        // Half the floor is exactly the size of the codes, and d lies on either side of it by rounding.
+        let (_, iterated) = same_on_all_roads(plan(), 0.0, Params { code_floor: 2.0, ..Params::default() });
+        assert!(iterated > 0.0);
+        // The threshold of the iteration is the size of the codes.
+        let params = Params { tau: 1.0, eta_x: 0.9, ..Params::default() };
+        let (_, iterated) = same_on_all_roads(plan(), 0.0, params);
+        assert!(iterated > 0.5, "{iterated}");
+    }
+
+    #[test]
+    fn any_scale_will_do() {
+        for scale in [1e-60, 1e-30, 1e30, 1e60] {
+            let planted = Planted::new(plan()).unwrap();
+            let (dictionary, tensor) = (planted.start(0.01).unwrap(), planted.tensor(1).tensor);
+            let values: Vec<f64> = tensor.values().iter().map(|y| scale * y).collect();
+            let scaled = Tensor::from_fibers(tensor.shape(), values, tensor.places()).unwrap();
+            let params = Params {
+                code_floor: scale,
+                tau: 0.1 * scale,
+                rule: Rule::Paper { eta_a: 1.0 },
+                ..Params::default()
+            };
+            let (roads, codes) = encode(&scaled, &dictionary, &params, Road::Places);
+            let (_, plain) = encode(&scaled, &dictionary, &params, Road::Plain);
+            assert_eq!(codes, plain, "{scale:e}");
+            assert!(2 * roads.guessed > tensor.fibers(), "{scale:e}: {roads:?}");
+        }
     }
 }
