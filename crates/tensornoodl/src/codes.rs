@@ -27,7 +27,7 @@ const WAVE: usize = 4096;
 const RUN: usize = 8;
 
 /// Products of two numbers in A'Y up to which threads are not worth their start.
-const SMALL: usize = 16_000_000;
+const SMALL_PRODUCT: usize = 16_000_000;
 
 /// Fibers whose plain products are computed together, while they are in the cache.
 const TILE: usize = 8;
@@ -106,8 +106,8 @@ pub(crate) struct Encoding<'a> {
     /// Where fibers start.
     first: Road,
     shown: Option<Shown>,
-    /// Whether rows and cols may propose codes.
-    guided: bool,
+    /// Whether rows and cols have shown something, and may propose codes.
+    proposing: bool,
     found: Found,
 }
 
@@ -218,7 +218,7 @@ impl<'a> Encoding<'a> {
                 Solver::Iht => Road::Plain,
             },
             shown: None,
-            guided: false,
+            proposing: false,
             found: Found {
                 codes: Sparse::new(dictionary.patterns()),
                 fibers: Vec::new(),
@@ -241,7 +241,7 @@ impl<'a> Encoding<'a> {
             self.coder.prepare();
         }
         // Less work than it takes to wake threads up.
-        let small = n * patterns * p < SMALL;
+        let small = n * patterns * p < SMALL_PRODUCT;
         if waves > 1 && self.shown.is_none() && self.first <= Road::Places {
             self.shown = Shown::new(tensor.shape(), patterns, size_of_val(tensor.values()));
         }
@@ -263,7 +263,7 @@ impl<'a> Encoding<'a> {
                 fibers.par_chunks(BLOCK).zip(residuals).map_init(Work::default, code).collect()
             };
             self.space.residuals = residuals;
-            let Encoding { coder, shown, guided, found, space, .. } = self;
+            let Encoding { coder, shown, proposing, found, space, .. } = self;
             let mut teach = || {
                 if let Some(lessons) = &mut lessons {
                     lessons.add(tensor, offset, &blocks, &space.residuals);
@@ -275,12 +275,12 @@ impl<'a> Encoding<'a> {
             } else {
                 rayon::join(teach, keep);
             }
-            if shown.is_some() && !*guided {
+            if shown.is_some() && !*proposing {
                 // The first wave tells whether A is near enough to be its own guide; else it teaches one.
                 let near = 2 * blocks.iter().map(|block| block.near).sum::<usize>() > fibers.len();
                 let guide = if near { None } else { lessons.as_ref().and_then(|lessons| lessons.guide()) };
                 guide.into_iter().for_each(|guide| coder.follow(guide));
-                *guided = true;
+                *proposing = true;
             }
         }
     }
@@ -301,7 +301,7 @@ impl<'a> Encoding<'a> {
         let mut left: Vec<(usize, f64)> = fibers.iter().copied().zip(energies).collect();
 
         // Rows and cols.
-        if let Some(shown) = self.shown.as_ref().filter(|_| self.guided) {
+        if let Some(shown) = self.shown.as_ref().filter(|_| self.proposing) {
             left.retain(|&(fiber, energy)| {
                 work.code.clear();
                 work.code.extend(shown.by_both(tensor.places()[fiber]).map(|i| (i, 0.0)));
@@ -404,8 +404,8 @@ impl Block {
         let mut believed = rest;
         while small(&work.code) {
             work.code.retain(|entry| entry.1.abs() >= least);
-            // A part of a positive definite G_SS is positive definite.
-            believed = refit(work, y, r, coder.dictionary).unwrap_or(energy);
+            let refitted = refit(work, y, r, coder.dictionary);
+            believed = refitted.unwrap_or_else(|| residual_of(r, y, coder.dictionary, &work.code));
         }
         self.believed.push(&work.code);
         self.rests.push(believed);
@@ -426,9 +426,7 @@ impl Coder<'_> {
         let params = self.params;
         let lengths = self.lengths(energy);
         if params.solver == Solver::Direct {
-            let single: Vec<f32> = d.iter().map(|d| (d / params.code_floor) as f32).collect();
-            let scores = Scores { values: &single, radius: lengths.written() };
-            if let Some(rest) = self.direct(work, y, r, lengths, scores, None) {
+            if let Some(rest) = self.direct_from_all(work, y, r, lengths, d) {
                 roads.direct += 1;
                 return rest;
             }

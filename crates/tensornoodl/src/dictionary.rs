@@ -30,6 +30,12 @@ impl Dictionary {
         }
     }
 
+    /// |A - B|_F^2.
+    pub(crate) fn squared_distance(&self, other: &Dictionary) -> f64 {
+        let columns = (0..self.patterns()).map(|i| (self.pattern(i), other.pattern(i)));
+        columns.map(|(a, b)| dense::squared_distance(a, b)).sum()
+    }
+
     /// n, the length of a pattern.
     pub fn features(&self) -> usize {
         self.features
@@ -73,8 +79,6 @@ pub(crate) struct Moved {
     pub(crate) patterns: Vec<usize>,
     /// Where to (n x k), unit columns.
     columns: Vec<f64>,
-    /// The squared length of each move.
-    squares: Vec<f64>,
 }
 
 impl Moved {
@@ -85,18 +89,11 @@ impl Moved {
         changes: Vec<f64>,
     ) -> Result<Moved, Error> {
         let mut columns = changes;
-        let mut squares = Vec::with_capacity(patterns.len());
         for (&i, column) in patterns.iter().zip(columns.chunks_exact_mut(dictionary.features)) {
             dense::add_scaled(column, 1.0, dictionary.pattern(i));
             normalise(i, column)?;
-            squares.push(dense::squared_distance(column, dictionary.pattern(i)));
         }
-        Ok(Moved { patterns, columns, squares })
-    }
-
-    /// |A(t+1) - A(t)|_F^2.
-    pub(crate) fn square(&self) -> f64 {
-        self.squares.iter().sum()
+        Ok(Moved { patterns, columns })
     }
 
     /// The squared distance of every moved pattern from where it is in a dictionary.

@@ -83,11 +83,11 @@ pub enum Error {
         /// Features of the dictionary.
         dictionary: usize,
     },
-    /// A block of a tensor that is not of the tensor's shape.
-    #[error("a block has the shape {block}, its tensor has {tensor}")]
+    /// A part of a tensor that is not of the tensor's shape.
+    #[error("a part has the shape {part}, its tensor has {tensor}")]
     OtherShape {
-        /// Shape of the block.
-        block: Shape,
+        /// Shape of the part.
+        part: Shape,
         /// Shape of the tensor.
         tensor: Shape,
     },

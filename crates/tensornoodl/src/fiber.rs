@@ -133,6 +133,14 @@ pub(crate) struct Scores<'a> {
     pub(crate) radius: f64,
 }
 
+/// What a proof may use of A'y, beside |a_i'r| <= |r|.
+#[derive(Clone, Copy)]
+enum Known<'a> {
+    Nothing,
+    Scores(Scores<'a>),
+    All(&'a [f64]),
+}
+
 impl<'a> Coder<'a> {
     pub(crate) fn new(dictionary: &'a Dictionary, params: &'a Params) -> Coder<'a> {
         Coder { dictionary, params, gram: OnceLock::new(), guide: None }
@@ -179,7 +187,7 @@ impl<'a> Coder<'a> {
         // The largest score outside of the guess is small enough for most fibers of few patterns.
         let highest: f64 = work.code.iter().map(|&(i, x)| x.abs() / floor * gram.largest[i as usize]).sum();
         if own && highest + radius < 0.5 && work.products.iter().all(|d| d.abs() >= floor / 2.0) {
-            return self.proved(work, lengths, None, rest).then_some(rest);
+            return self.proved(work, lengths, Known::Nothing, rest).then_some(rest);
         }
         let mut scores = std::mem::take(&mut work.scores);
         scores.resize(self.dictionary.patterns(), 0.0);
@@ -230,12 +238,36 @@ impl<'a> Coder<'a> {
             return None;
         }
         let rest = if same { guess? } else { fit(work, y, r, self.dictionary)? };
-        self.proved(work, lengths, (!same).then_some(scores), rest).then_some(rest)
+        // Scores that come from the code itself tell no more of a_i'r than |r| does.
+        let known = if same { Known::Nothing } else { Known::Scores(scores) };
+        self.proved(work, lengths, known, rest).then_some(rest)
     }
 
-    /// Whether the fitted code is where iterative hard thresholding ends. `scores` may tell more of
-    /// A'r than |a_i'r| <= |r| does.
-    fn proved(&self, work: &mut Work, lengths: Lengths, scores: Option<Scores<'_>>, rest: f64) -> bool {
+    /// The same where all of d = A'y is known.
+    pub(crate) fn direct_from_all(
+        &self,
+        work: &mut Work,
+        y: &[f64],
+        r: &mut [f64],
+        lengths: Lengths,
+        d: &[f64],
+    ) -> Option<f64> {
+        self.start(work, d);
+        work.products.clear();
+        work.products.extend(work.code.iter().map(|entry| entry.1));
+        let rest = fit(work, y, r, self.dictionary)?;
+        self.proved(work, lengths, Known::All(d), rest).then_some(rest)
+    }
+
+    /// x(0) = HT_{C/2}(d) (alg:coeff_init).
+    fn start(&self, work: &mut Work, d: &[f64]) {
+        let half = self.params.code_floor / 2.0;
+        work.code.clear();
+        work.code.extend((0..).zip(d).filter(|(_, d)| d.abs() >= half).map(|(i, &d)| (i, d)));
+    }
+
+    /// Whether the fitted code is where iterative hard thresholding ends.
+    fn proved(&self, work: &mut Work, lengths: Lengths, known: Known<'_>, rest: f64) -> bool {
         let Params { eta_x, tau, code_floor: floor, .. } = *self.params;
         let Work { code, products, gram, gradient, coupling, .. } = work;
         let s = code.len();
@@ -257,40 +289,34 @@ impl<'a> Coder<'a> {
         if length + code.iter().map(largest).sum::<f64>().sqrt() * distance < limit {
             return true;
         }
-        let Some(scores) = scores else { return false };
-        // a_i'r = a_i'y - G_iS x and |G_iS|^2, pattern by pattern.
-        let gram = self.gram();
-        let radius = scores.radius + lengths.coupled(total, s);
-        let m = scores.values.len();
-        fast(
-            #[inline(always)]
-            || {
-                gradient.clear();
+        // a_i'r = a_i'y - G_iS x and |G_iS|^2, pattern by pattern, in units of the floor.
+        let all = self.gram();
+        gradient.clear();
+        coupling.clear();
+        coupling.resize(self.dictionary.patterns(), 0.0);
+        let radius = match known {
+            Known::Nothing => return false,
+            Known::Scores(scores) => {
                 gradient.extend(scores.values.iter().map(|&score| score as f64));
-                coupling.clear();
-                coupling.resize(m, 0.0);
-                for &(i, x) in code.iter() {
-                    let x = x / floor;
-                    for ((gradient, coupling), &g) in
-                        gradient.iter_mut().zip(coupling.iter_mut()).zip(gram.single(i))
-                    {
-                        let g = g as f64;
-                        *gradient -= x * g;
-                        *coupling += g * g;
-                    }
-                }
-            },
-        );
+                code.iter().for_each(|&(i, x)| couple(gradient, coupling, x / floor, all.single(i)));
+                scores.radius + lengths.coupled(total, s)
+            }
+            Known::All(d) => {
+                gradient.extend(d.iter().map(|d| d / floor));
+                code.iter().for_each(|&(i, x)| couple(gradient, coupling, x / floor, all.column(i)));
+                2.0 * lengths.double(total, s)
+            }
+        };
         for &(i, _) in code.iter() {
             (gradient[i as usize], coupling[i as usize]) = (0.0, 0.0);
         }
-        // |gradient| + |G_iS| e < limit without the root.
-        let (limit, squared) = (limit / floor - radius, (distance / floor * (1.0 + 1e-6)).powi(2));
+        // |gradient| + |G_iS| e < highest without the root.
+        let (highest, squared) = (limit / floor - radius, (distance / floor * (1.0 + 1e-6)).powi(2));
         fast(
             #[inline(always)]
             || {
                 gradient.iter().zip(&*coupling).all(|(g, c)| {
-                    let room = limit - g.abs();
+                    let room = highest - g.abs();
                     (room > 0.0) & (room * room > c * squared)
                 })
             },
@@ -307,12 +333,11 @@ impl<'a> Coder<'a> {
     /// c = max_i |G_iS|, no entry outside can pass the threshold before x has gone the way
     /// (tau / eta_x - max_i |g_i|) / c.
     pub(crate) fn iht(&self, work: &mut Work, d: &[f64]) -> bool {
-        let Params { eta_x, tau, code_floor, iht_steps, code_tolerance, .. } = *self.params;
+        let Params { eta_x, tau, iht_steps, code_tolerance, .. } = *self.params;
         let gram = self.gram();
+        self.start(work, d);
         let Work { code, candidates: next, gradient, origin, .. } = work;
         gradient.resize(d.len(), 0.0);
-        code.clear();
-        code.extend((0..).zip(d).filter(|(_, d)| d.abs() >= code_floor / 2.0).map(|(i, &d)| (i, d)));
         // How far x may go from `origin` before entries outside the support have to be looked at.
         let mut way = 0.0;
         for _ in 0..iht_steps {
@@ -422,6 +447,20 @@ pub(crate) fn refit(work: &mut Work, y: &[f64], r: &mut [f64], dictionary: &Dict
 
 fn sum_of_magnitudes(code: &[(u32, f64)]) -> f64 {
     code.iter().map(|(_, x)| x.abs()).sum()
+}
+
+/// gradient -= x g, coupling += g^2, for a column g of G.
+fn couple<T: Copy + Into<f64>>(gradient: &mut [f64], coupling: &mut [f64], x: f64, column: &[T]) {
+    fast(
+        #[inline(always)]
+        || {
+            for ((gradient, coupling), &g) in gradient.iter_mut().zip(coupling).zip(column) {
+                let g: f64 = g.into();
+                *gradient -= x * g;
+                *coupling += g * g;
+            }
+        },
+    );
 }
 
 /// scores = G_S x / C in single precision.

@@ -68,9 +68,9 @@ pub struct Step {
     pub roads: Roads,
     /// Passes made over the tensor.
     pub passes: usize,
-    /// Time spent on stage I.
+    /// Time spent on the fibers: reading them, stage I, and the sums of stage III.
     pub encode_time: Duration,
-    /// Time spent on stage III.
+    /// Time spent on moving the dictionary by these sums.
     pub update_time: Duration,
     /// The codes that the last pass was made with; [`Codes::untangle`] makes the row and col
     /// factors of them (stage II).
@@ -134,11 +134,11 @@ impl Learner {
         self.learn_from(tensor.shape(), || [Ok(tensor)])
     }
 
-    /// The same for a tensor that does not fit into memory: its fibers come in blocks, each a tensor of
-    /// the same shape with some of the fibers, and are read once. Held are one block, what is held for a
-    /// whole tensor too, and the codes.
+    /// The same for a tensor that does not fit into memory: its fibers come in parts, each a tensor of
+    /// the same shape with some of the fibers, and are read once. Held are one part, what is held for a
+    /// whole tensor too, and twice the codes.
     ///
-    /// The larger the blocks, the faster, up to some 100,000 fibers. Results agree with those of
+    /// The larger the parts, the faster, up to some 100,000 fibers. Results agree with those of
     /// [`Learner::learn`] up to the order in which sums are added, not to the last bit. An error of the
     /// iterator ends the step and leaves the learner as it was. Needs [`Passes::Fixed`]`(1)`.
     ///
@@ -148,33 +148,33 @@ impl Learner {
     /// # let start = Dictionary::from_columns(3, vec![1.0, 0.1, 0.0, 0.0, 0.1, 1.0])?;
     /// let mut learner = Learner::new(start, Params::default())?;
     /// let shape = Shape { features: 3, rows: 5, cols: 1000 };
-    /// let blocks = (0..1000).map(|col| {
+    /// let parts = (0..1000).map(|col| {
     ///     let fiber = vec![1.0, 0.0, 0.0];
     ///     Tensor::from_fibers(shape, fiber, vec![Place { row: col % 5, col }])
     /// });
-    /// assert_eq!(learner.learn_blocks(shape, blocks)?.fibers, 1000);
+    /// assert_eq!(learner.learn_parts(shape, parts)?.fibers, 1000);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn learn_blocks<'t, E: From<Error>>(
+    pub fn learn_parts<'t, E: From<Error>>(
         &mut self,
         shape: Shape,
-        blocks: impl IntoIterator<Item = Result<Tensor<'t>, E>>,
+        parts: impl IntoIterator<Item = Result<Tensor<'t>, E>>,
     ) -> Result<Step, E> {
         if self.params.passes != Passes::Fixed(1) {
             let value = match self.params.passes {
                 Passes::Fixed(passes) => passes.to_string(),
                 Passes::Auto => "auto".into(),
             };
-            let rule = "1 for a tensor in blocks, which is read only once".into();
+            let rule = "1 for a tensor in parts, which is read only once".into();
             return Err(Error::Parameter { name: "passes", value, rule }.into());
         }
-        let mut blocks = Some(blocks);
-        self.learn_from(shape, || blocks.take().into_iter().flatten())
+        let mut parts = Some(parts);
+        self.learn_from(shape, || parts.take().into_iter().flatten())
     }
 
-    /// `blocks` is called once for each pass.
-    fn learn_from<'t, T, E, I>(&mut self, shape: Shape, mut blocks: impl FnMut() -> I) -> Result<Step, E>
+    /// `parts` is called once for each pass.
+    fn learn_from<'t, T, E, I>(&mut self, shape: Shape, mut parts: impl FnMut() -> I) -> Result<Step, E>
     where
         T: Borrow<Tensor<'t>>,
         E: From<Error>,
@@ -203,14 +203,14 @@ impl Learner {
             let mut encoding = Encoding::new(dictionary, params, &mut space.encoding);
             let mut lessons = Lessons::new(dictionary, params, &mut frozen, &mut space.lessons);
             let mut count = 0;
-            for block in blocks() {
-                let block = block?;
+            for part in parts() {
+                let part = part?;
                 count += 1;
-                let block: &Tensor<'_> = block.borrow();
-                if block.shape() != shape {
-                    return Err(Error::OtherShape { block: block.shape(), tensor: shape }.into());
+                let part: &Tensor<'_> = part.borrow();
+                if part.shape() != shape {
+                    return Err(Error::OtherShape { part: part.shape(), tensor: shape }.into());
                 }
-                encoding.add(block, Some(&mut lessons));
+                encoding.add(part, Some(&mut lessons));
             }
             let found = encoding.finish();
             if count > 1 {
@@ -219,8 +219,6 @@ impl Learner {
             encode_time += begun.elapsed();
 
             let begun = Instant::now();
-            // A further pass starts again from A(t) with better codes, so that nothing is learned twice
-            // from the same fibers.
             let (moved, state, settled) = match params.rule {
                 Rule::Paper { eta_a } => (paper_step(&lessons, eta_a).map_err(diverged)?, None, false),
                 Rule::Adaptive => {
@@ -235,20 +233,21 @@ impl Learner {
                 Passes::Auto => settled || passes == MOST_PASSES,
             };
             if !last {
-                drop(lessons);
-                let mut next = origin.clone();
+                // A further pass of the paper's step goes on from here; of the adaptive one, it starts
+                // again from A(t) with better codes, so that nothing is learned twice.
+                let mut next = if state.is_some() { origin.clone() } else { dictionary.clone() };
                 next.replace(&moved);
+                drop(lessons);
                 better = Some(next);
                 continue;
             }
-            let step = Step {
+            let mut step = Step {
                 step: number,
                 fibers: found.nonzero,
                 fibers_used: lessons.fibers_used,
                 mean_code_size: found.mean_code_size(),
                 fit: found.fit(),
-                // |A(t)|_F^2 is the number of patterns.
-                change: (moved.square() / origin.patterns() as f64).sqrt(),
+                change: 0.0,
                 activity: lessons.activity(),
                 roads: found.roads,
                 passes,
@@ -257,7 +256,20 @@ impl Learner {
                 codes: found.codes(shape),
             };
             drop(lessons);
-            origin.replace(&moved);
+            // |A(t)|_F^2 is the number of patterns.
+            let relative = |square: f64| (square / origin.patterns() as f64).sqrt();
+            match better.filter(|_| state.is_none()) {
+                Some(mut next) => {
+                    next.replace(&moved);
+                    step.change = relative(next.squared_distance(origin));
+                    *origin = next;
+                }
+                None => {
+                    // An empty sum of floats is -0.
+                    step.change = relative(0.0 + moved.squares_from(origin).iter().sum::<f64>());
+                    origin.replace(&moved);
+                }
+            }
             *adaptive = state.unwrap_or_else(|| adaptive.clone());
             *steps = number;
             return Ok(step);

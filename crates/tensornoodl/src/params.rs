@@ -61,7 +61,7 @@ pub struct Params {
     /// Most steps of iterative hard thresholding, the paper's R.
     pub iht_steps: usize,
     /// Iterative hard thresholding stops once no entry changes by more than this share of the
-    /// largest one; with 0 it makes `iht_steps` steps.
+    /// largest one and the support stays; with 0 it makes `iht_steps` steps.
     pub code_tolerance: f64,
     /// Stage III rule.
     pub rule: Rule,
@@ -93,7 +93,8 @@ impl Params {
     pub fn check(&self) -> Result<(), Error> {
         within("eta_x", self.eta_x, Above(0.0), Below(1.0))?;
         within("tau", self.tau, Above(0.0), Below(f64::INFINITY))?;
-        within("code_floor", self.code_floor, Above(0.0), Below(f64::INFINITY))?;
+        // As large and as small as values may be, so that squares and ratios stay finite.
+        within("code_floor", self.code_floor, AtLeast(1e-100), AtMost(1e100))?;
         within("iht_steps", self.iht_steps as f64, AtLeast(1.0), Below(f64::INFINITY))?;
         within("code_tolerance", self.code_tolerance, AtLeast(0.0), Below(1.0))?;
         if let Rule::Paper { eta_a } = self.rule {
@@ -128,20 +129,23 @@ pub(crate) use Low::{Above, AtLeast};
 
 /// Refuses a value outside its range, and NaN with it: no comparison with NaN is true.
 pub(crate) fn within(name: &'static str, value: f64, low: Low, high: High) -> Result<(), Error> {
+    // Whole numbers as such, and no 300 digits for a huge or tiny one.
+    let written = |value: f64| {
+        let plain = value == 0.0 || (1e-5..1e15).contains(&value.abs()) || !value.is_finite();
+        if plain { format!("{value}") } else { format!("{value:e}") }
+    };
     let (low_holds, low_text) = match low {
-        AtLeast(bound) => (value >= bound, format!("at least {bound}")),
-        Above(bound) => (value > bound, format!("above {bound}")),
+        AtLeast(bound) => (value >= bound, format!("at least {}", written(bound))),
+        Above(bound) => (value > bound, format!("above {}", written(bound))),
     };
     let (high_holds, high_text) = match high {
         Below(f64::INFINITY) => (value < f64::INFINITY, "finite".into()),
-        AtMost(bound) => (value <= bound, format!("at most {bound}")),
-        Below(bound) => (value < bound, format!("below {bound}")),
+        AtMost(bound) => (value <= bound, format!("at most {}", written(bound))),
+        Below(bound) => (value < bound, format!("below {}", written(bound))),
     };
     if low_holds && high_holds {
         return Ok(());
     }
-    // Whole numbers as such, and no 300 digits for a huge one.
-    let value = if value.abs() < 1e15 { format!("{value}") } else { format!("{value:?}") };
     let rule = format!("{low_text} and {high_text}");
-    Err(Error::Parameter { name, value, rule })
+    Err(Error::Parameter { name, value: written(value), rule })
 }

@@ -14,7 +14,9 @@
 //!
 //! The first is the structure of the model: a pattern is in the fiber at (j, k) where B_ji and C_ki
 //! are both not zero. Whatever road a fiber takes, its code is the same to the last bit: scores only
-//! propose, and all that is kept is computed by the same function of y and the support.
+//! propose, and all that is kept is computed by the same function of y and the support. (A proof may hold
+//! by less than a rounding error on one road and fail on another; then the iteration finds the same code,
+//! unless it does not settle.)
 //!
 //! All scores are in units of the code floor, so that single precision has room for any scale.
 //!
@@ -58,11 +60,6 @@ impl Lengths {
     /// What single precision loses in a_i'y: a scaling, two conversions, n products, n sums.
     pub(crate) fn product(self) -> f64 {
         gamma(self.features + 4, U32) * self.fiber + 2.0 * self.features as f64 * TINY + self.double(0.0, 0)
-    }
-
-    /// What is lost by writing a_i'y, |a_i'y| <= |y|, in single precision.
-    pub(crate) fn written(self) -> f64 {
-        gamma(3, U32) * self.fiber + TINY + self.double(0.0, 0)
     }
 
     /// What single precision loses in G_iS x, where |G_il| <= 1: two conversions, s products and sums.

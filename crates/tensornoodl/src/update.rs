@@ -67,7 +67,7 @@ struct Tally {
 }
 
 /// Products of two numbers in a wave's G up to which threads are not worth their start.
-const SMALL: usize = 1_000_000;
+const SMALL_SUM: usize = 1_000_000;
 
 /// The weights of the first pass over a tensor. A further one keeps them, and so solves one problem to
 /// the end; only a fiber that had no code before gets its weight then.
@@ -88,9 +88,9 @@ impl<'a> Lessons<'a> {
         let m = dictionary.patterns();
         let adaptive = params.rule == Rule::Adaptive;
         // Zeroed by the system when it is first touched, if it ever is.
-        if space.gradient.is_empty() {
-            space.gradient = vec![0.0; dictionary.values().len()];
-            space.moment = vec![0.0; if adaptive { m * m } else { 0 }];
+        let (gradient, moment) = (dictionary.values().len(), if adaptive { m * m } else { 0 });
+        if (space.gradient.len(), space.moment.len()) != (gradient, moment) {
+            *space = Space { gradient: vec![0.0; gradient], moment: vec![0.0; moment] };
         }
         Lessons {
             dictionary,
@@ -154,7 +154,7 @@ impl<'a> Lessons<'a> {
             }
         };
         let moments = if adaptive { m } else { 0 };
-        if n * steps.nnz() < SMALL {
+        if n * steps.nnz() < SMALL_SUM {
             let rows = self.gradient.chunks_exact_mut(n).zip(&mut self.tallies);
             rows.zip(ragged(self.moment, moments)).enumerate().for_each(add);
         } else {

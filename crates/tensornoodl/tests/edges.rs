@@ -365,7 +365,10 @@ fn bad_parameters_are_refused_by_name() {
         (Params { eta_x: 0.0, ..good() }, "eta_x is 0, it must be above 0 and below 1"),
         (Params { tau: f64::NAN, ..good() }, "tau is NaN, it must be above 0 and finite"),
         (Params { tau: f64::INFINITY, ..good() }, "tau is inf, it must be above 0 and finite"),
-        (Params { code_floor: -1.0, ..good() }, "code_floor is -1, it must be above 0 and finite"),
+        (
+            Params { code_floor: -1.0, ..good() },
+            "code_floor is -1, it must be at least 1e-100 and at most 1e100",
+        ),
         (Params { iht_steps: 0, ..good() }, "iht_steps is 0, it must be at least 1 and finite"),
         (Params { code_tolerance: 1.0, ..good() }, "code_tolerance is 1, it must be at least 0 and below 1"),
         (paper(f64::NAN), "eta_a is NaN, it must be above 0 and finite"),
@@ -461,4 +464,104 @@ fn a_sparse_column_out_of_order_is_a_bug_of_the_caller() {
 #[should_panic(expected = "row out of bounds")]
 fn a_sparse_column_out_of_bounds_is_a_bug_of_the_caller() {
     Sparse::new(3).push(&[(3, 1.0)]);
+}
+
+fn one_fiber(y: &[f64]) -> Tensor<'_> {
+    Tensor::from_fibers(shape(y.len(), 1, 1), y, vec![Place { row: 0, col: 0 }]).unwrap()
+}
+
+#[test]
+fn many_patterns_in_a_fiber_and_huge_codes_are_solved_directly() {
+    // Ten of sixteen patterns at once.
+    let (n, m) = (4000, 16);
+    let planted = Planted::new(Plan { features: n, patterns: m, ..Plan::default() }).unwrap();
+    let a = planted.true_dictionary();
+    let mut y = vec![0.0; n];
+    for i in 0..10 {
+        let x = if i % 3 == 0 { -2.0 } else { 2.0 };
+        a.pattern(i).iter().zip(&mut y).for_each(|(a, y)| *y += x * a);
+    }
+    let few_steps = |iht_steps| Params { iht_steps, ..Params::default() };
+    let step = Learner::new(a.clone(), few_steps(5)).unwrap().learn(&one_fiber(&y)).unwrap();
+    assert_eq!((step.roads.direct, step.codes.matrix().nnz()), (1, 10));
+    assert!(step.codes.matrix().column(0).iter().all(|(_, x)| (x.abs() - 2.0).abs() < 1e-12));
+
+    // Ten million times the floor: more than single precision can tell apart.
+    let n = 40;
+    let mut values = identity(n).values().to_vec();
+    values[n] = 0.05;
+    let a = Dictionary::from_columns(n, values).unwrap();
+    let mut y = vec![0.0; n];
+    a.pattern(0).iter().zip(&mut y).for_each(|(a, y)| *y += 1e7 * a);
+    a.pattern(1).iter().zip(&mut y).for_each(|(a, y)| *y -= 2e7 * a);
+    let step = Learner::new(a, few_steps(20)).unwrap().learn(&one_fiber(&y)).unwrap();
+    assert_eq!(step.roads.direct, 1);
+    let code = step.codes.matrix().column(0);
+    assert!((code[0].1 / 1e7 - 1.0).abs() < 1e-12 && (code[1].1 / -2e7 - 1.0).abs() < 1e-12, "{code:?}");
+}
+
+#[test]
+fn passes_of_the_papers_step_follow_each_other() {
+    let planted =
+        Planted::new(Plan { features: 30, patterns: 20, rows: 8, cols: 8, alpha: 0.1, ..Plan::default() });
+    let planted = planted.unwrap();
+    let tensor = planted.tensor(1).tensor;
+    let learner = |passes| {
+        let rule = Rule::Paper { eta_a: 4.0 };
+        let params = Params { rule, passes: Passes::Fixed(passes), ..Params::default() };
+        Learner::new(planted.start(0.5).unwrap(), params).unwrap()
+    };
+    let (mut one, mut three) = (learner(1), learner(3));
+    (0..3).for_each(|_| drop(one.learn(&tensor).unwrap()));
+    let step = three.learn(&tensor).unwrap();
+    assert_eq!(one.dictionary(), three.dictionary());
+    let start = planted.start(0.5).unwrap();
+    let moved = start.values().iter().zip(three.dictionary().values()).map(|(a, b)| (a - b) * (a - b));
+    assert!((step.change - (moved.sum::<f64>() / 20.0).sqrt()).abs() < 1e-12);
+}
+
+#[test]
+fn a_learner_may_become_another() {
+    let learner = |m: usize, rule| {
+        let plan =
+            Plan { features: 20, patterns: m, rows: 6, cols: 6, alpha: 0.3, beta: 0.3, ..Plan::default() };
+        let planted = Planted::new(plan).unwrap();
+        let params = Params { rule, ..Params::default() };
+        let mut learner = Learner::new(planted.start(0.2).unwrap(), params).unwrap();
+        learner.learn(&planted.tensor(1).tensor).unwrap();
+        (learner, planted.tensor(2).tensor)
+    };
+    let kinds = [
+        learner(4, Rule::Adaptive),
+        learner(8, Rule::Adaptive),
+        learner(8, Rule::Paper { eta_a: 1.0 }),
+        learner(3, Rule::Adaptive),
+    ];
+    let mut working = kinds[0].0.clone();
+    for (fresh, tensor) in kinds {
+        working.clone_from(&fresh);
+        let mut copy = fresh.clone();
+        working.learn(&tensor).unwrap();
+        copy.learn(&tensor).unwrap();
+        assert_eq!(working, copy);
+    }
+}
+
+#[test]
+fn a_small_code_on_twin_patterns_is_not_believed() {
+    // Pattern 0 twice, so that no least-squares fit exists; the third is small here and is left out.
+    let a = vec![1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.3, 0.91_f64.sqrt(), 0.0, 0.0];
+    let start = Dictionary::from_columns(4, a).unwrap();
+    let mut learner = Learner::new(start.clone(), Params::default()).unwrap();
+    let step = learner.learn(&one_fiber(&[2.0, 0.2, 0.0, 0.0])).unwrap();
+    assert_eq!(step.activity, [1, 1, 0]);
+    // The twins turn towards what the two of them leave.
+    assert!(learner.dictionary().pattern(0)[1] > 0.01, "{:?}", learner.dictionary());
+}
+
+#[test]
+fn a_step_that_moves_nothing_changes_by_zero() {
+    let mut learner = Learner::new(identity(3), Params::default()).unwrap();
+    let step = learner.learn(&Tensor::from_triplets(shape(3, 2, 2), &[]).unwrap()).unwrap();
+    assert_eq!(step.change.to_bits(), 0);
 }

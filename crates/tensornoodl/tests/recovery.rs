@@ -137,11 +137,14 @@ fn the_same_bits_for_any_number_of_threads() {
         let run = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
-                let plan = Plan { noise: 0.02, patterns: 200, ..Plan::default() };
+                // More fibers than one wave has.
+                let plan = Plan { noise: 0.02, patterns: 200, rows: 180, cols: 180, ..Plan::default() };
                 let params = Params { rule, solver, passes, ..Params::default() };
                 let mut recovery = Recovery::new(Planted::new(plan).unwrap(), 0.35, params).unwrap();
-                let codes: Vec<_> = (0..3).map(|_| recovery.advance().unwrap().step.codes).collect();
-                let factors = codes[2].untangle();
+                let steps: Vec<_> = (0..3).map(|_| recovery.advance().unwrap().step).collect();
+                assert!(solver == Solver::Iht || 3 * steps[2].roads.guessed > steps[2].fibers);
+                let factors = steps[2].codes.untangle();
+                let codes: Vec<_> = steps.into_iter().map(|step| (step.codes, step.roads)).collect();
                 (recovery.learner().dictionary().clone(), codes, factors)
             })
         };
