@@ -1,6 +1,7 @@
 //! `noodl`, TensorNOODL on the command line. `main` turns results into exit codes, no more.
 
 mod cmd;
+mod files;
 mod memory;
 mod plot;
 mod progress;

@@ -1,4 +1,4 @@
-//! `noodl bench`: how the time of a step compares with what no method can do without.
+//! `noodl bench limit`: how the time of a step compares with what no method can do without.
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -12,6 +12,7 @@ use serde::Serialize;
 use tensornoodl::synthetic::{Plan, Planted, PlantedTensor};
 use tensornoodl::{Dictionary, Error, Learner, Params};
 
+use crate::cmd::growth;
 use crate::memory;
 
 /// Columns of Y multiplied at a time: large enough for full speed, small enough for the cache.
@@ -27,6 +28,7 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum What {
     Limit(LimitArgs),
+    Growth(growth::Args),
 }
 
 const LIMIT_EXAMPLES: &str = "\
@@ -111,16 +113,20 @@ struct Limit {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    match &args.what {
-        What::Limit(args) => {
-            if args.threads == Some(0) || args.repeats == 0 {
-                let name = if args.repeats == 0 { "repeats" } else { "threads" };
-                return Err(Error::Parameter { name, value: "0".into(), rule: "at least 1".into() }.into());
-            }
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or(0)).build()?;
-            pool.install(|| limit(args))
+    let (threads, repeats) = match &args.what {
+        What::Limit(args) => (args.threads, args.repeats),
+        What::Growth(args) => (args.threads, args.repeats),
+    };
+    for (name, value) in [("threads", threads), ("repeats", Some(repeats))] {
+        if value == Some(0) {
+            return Err(Error::Parameter { name, value: "0".into(), rule: "at least 1".into() }.into());
         }
     }
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build()?;
+    pool.install(|| match &args.what {
+        What::Limit(args) => limit(args),
+        What::Growth(args) => growth::run(args),
+    })
 }
 
 fn limit(args: &LimitArgs) -> anyhow::Result<()> {
@@ -232,13 +238,13 @@ fn measure(
     })
 }
 
-fn seconds<T>(work: impl FnOnce() -> T) -> f64 {
+pub(crate) fn seconds<T>(work: impl FnOnce() -> T) -> f64 {
     let begun = Instant::now();
     work();
     begun.elapsed().as_secs_f64()
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

@@ -3,4 +3,5 @@
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod growth;
 pub(crate) mod recover;
