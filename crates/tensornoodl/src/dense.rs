@@ -66,6 +66,14 @@ pub(crate) fn add_scaled(y: &mut [f64], a: f64, x: &[f64]) {
     );
 }
 
+/// x /= a.
+pub(crate) fn divide(x: &mut [f64], a: f64) {
+    fast(
+        #[inline(always)]
+        || x.iter_mut().for_each(|x| *x /= a),
+    );
+}
+
 /// r = y + x a + z b.
 pub(crate) fn add_two(r: &mut [f64], y: &[f64], x: f64, a: &[f64], z: f64, b: &[f64]) {
     fast(

@@ -103,18 +103,20 @@ impl Moved {
     }
 }
 
-/// Scales a pattern to unit length: A_i / |A_i|.
-///
-/// By its largest entry first, so that neither tiny nor huge columns lose their norm. The norm
-/// decides, not the sum: patterns of centred data add up to zero.
+/// Scales a pattern to unit length: A_i / |A_i|. The norm decides, not the sum: patterns of centred data
+/// add up to zero.
 fn normalise(pattern: usize, column: &mut [f64]) -> Result<(), Error> {
-    let largest =
-        column.iter().fold(0.0, |a: f64, v| if a.is_nan() || v.is_nan() { f64::NAN } else { a.max(v.abs()) });
-    if !(largest.is_finite() && largest > 0.0) {
-        return Err(Error::Pattern { pattern, norm: largest });
+    let mut square = dense::dot(column, column);
+    // By its largest entry first, where squares would leave the range of numbers.
+    if !(1e-200..1e200).contains(&square) {
+        let larger = |a: f64, v: &f64| if a.is_nan() || v.is_nan() { f64::NAN } else { a.max(v.abs()) };
+        let largest = column.iter().fold(0.0, larger);
+        if !(largest.is_finite() && largest > 0.0) {
+            return Err(Error::Pattern { pattern, norm: largest });
+        }
+        column.iter_mut().for_each(|v| *v /= largest);
+        square = dense::dot(column, column);
     }
-    column.iter_mut().for_each(|v| *v /= largest);
-    let norm = dense::dot(column, column).sqrt();
-    column.iter_mut().for_each(|v| *v /= norm);
+    dense::divide(column, square.sqrt());
     Ok(())
 }

@@ -41,6 +41,8 @@ pub(crate) struct Coder<'a> {
     pub(crate) params: &'a Params,
     /// Made when first needed: a small tensor whose codes are clear never does.
     gram: OnceLock<Gram>,
+    /// Whether it was made in advance, for a large tensor.
+    prepared: bool,
     guide: Option<Guide>,
 }
 
@@ -124,6 +126,15 @@ pub(crate) struct Work {
     coupling: Vec<f64>,
     /// The iterate at which all of the gradient was last known.
     origin: Vec<f64>,
+    /// Proofs in this block that were made without G.
+    without_gram: usize,
+}
+
+impl Work {
+    /// Ready for the next block.
+    pub(crate) fn begin(&mut self) {
+        self.without_gram = 0;
+    }
 }
 
 /// What is known of A'y, in units of the code floor: |values_i - a_i'y| <= radius.
@@ -143,7 +154,7 @@ enum Known<'a> {
 
 impl<'a> Coder<'a> {
     pub(crate) fn new(dictionary: &'a Dictionary, params: &'a Params) -> Coder<'a> {
-        Coder { dictionary, params, gram: OnceLock::new(), guide: None }
+        Coder { dictionary, params, gram: OnceLock::new(), prepared: false, guide: None }
     }
 
     /// G, made on this thread if it is not there yet.
@@ -152,7 +163,8 @@ impl<'a> Coder<'a> {
     }
 
     /// Makes G now, on all threads.
-    pub(crate) fn prepare(&self) {
+    pub(crate) fn prepare(&mut self) {
+        self.prepared = true;
         self.gram.get_or_init(|| Gram::new(self.dictionary, self.dictionary, true));
     }
 
@@ -187,7 +199,7 @@ impl<'a> Coder<'a> {
         // The largest score outside of the guess is small enough for most fibers of few patterns.
         let highest: f64 = work.code.iter().map(|&(i, x)| x.abs() / floor * gram.largest[i as usize]).sum();
         if own && highest + radius < 0.5 && work.products.iter().all(|d| d.abs() >= floor / 2.0) {
-            return self.proved(work, lengths, Known::Nothing, rest).then_some(rest);
+            return self.proved(work, r, lengths, Known::Nothing, rest).then_some(rest);
         }
         let mut scores = std::mem::take(&mut work.scores);
         scores.resize(self.dictionary.patterns(), 0.0);
@@ -240,7 +252,7 @@ impl<'a> Coder<'a> {
         let rest = if same { guess? } else { fit(work, y, r, self.dictionary)? };
         // Scores that come from the code itself tell no more of a_i'r than |r| does.
         let known = if same { Known::Nothing } else { Known::Scores(scores) };
-        self.proved(work, lengths, known, rest).then_some(rest)
+        self.proved(work, r, lengths, known, rest).then_some(rest)
     }
 
     /// The same where all of d = A'y is known.
@@ -256,7 +268,7 @@ impl<'a> Coder<'a> {
         work.products.clear();
         work.products.extend(work.code.iter().map(|entry| entry.1));
         let rest = fit(work, y, r, self.dictionary)?;
-        self.proved(work, lengths, Known::All(d), rest).then_some(rest)
+        self.proved(work, r, lengths, Known::All(d), rest).then_some(rest)
     }
 
     /// x(0) = HT_{C/2}(d) (alg:coeff_init).
@@ -267,9 +279,9 @@ impl<'a> Coder<'a> {
     }
 
     /// Whether the fitted code is where iterative hard thresholding ends.
-    fn proved(&self, work: &mut Work, lengths: Lengths, known: Known<'_>, rest: f64) -> bool {
+    fn proved(&self, work: &mut Work, r: &[f64], lengths: Lengths, known: Known<'_>, rest: f64) -> bool {
         let Params { eta_x, tau, code_floor: floor, .. } = *self.params;
-        let Work { code, products, gram, gradient, coupling, .. } = work;
+        let Work { code, products, gram, gradient, coupling, without_gram, .. } = work;
         let s = code.len();
         let row_sum = |row: &[f64]| row.iter().map(|g| g.abs()).sum::<f64>();
         if s > 0 && gram.chunks_exact(s).any(|row| eta_x * row_sum(row) >= 2.0) {
@@ -285,25 +297,36 @@ impl<'a> Coder<'a> {
         if length + (s as f64).sqrt() * distance < limit {
             return true;
         }
+        // Few proofs in a small tensor are not worth all of G.
+        let alone = !self.prepared && *without_gram < MOST_WITHOUT_GRAM;
         let largest = |&(i, _): &(u32, f64)| self.gram().largest[i as usize].powi(2);
-        if length + code.iter().map(largest).sum::<f64>().sqrt() * distance < limit {
+        if !alone && length + code.iter().map(largest).sum::<f64>().sqrt() * distance < limit {
             return true;
         }
         // a_i'r = a_i'y - G_iS x and |G_iS|^2, pattern by pattern, in units of the floor.
-        let all = self.gram();
         gradient.clear();
         coupling.clear();
         coupling.resize(self.dictionary.patterns(), 0.0);
         let radius = match known {
             Known::Nothing => return false,
+            _ if alone => {
+                *without_gram += 1;
+                for (i, coupling) in coupling.iter_mut().enumerate() {
+                    let a = self.dictionary.pattern(i);
+                    let g = |&(l, _): &(u32, f64)| dot(a, self.dictionary.pattern(l as usize));
+                    *coupling = code.iter().map(|entry| g(entry).powi(2)).sum();
+                    gradient.push(dot(a, r) / floor);
+                }
+                2.0 * lengths.double(total, s)
+            }
             Known::Scores(scores) => {
                 gradient.extend(scores.values.iter().map(|&score| score as f64));
-                code.iter().for_each(|&(i, x)| couple(gradient, coupling, x / floor, all.single(i)));
+                code.iter().for_each(|&(i, x)| couple(gradient, coupling, x / floor, self.gram().single(i)));
                 scores.radius + lengths.coupled(total, s)
             }
             Known::All(d) => {
                 gradient.extend(d.iter().map(|d| d / floor));
-                code.iter().for_each(|&(i, x)| couple(gradient, coupling, x / floor, all.column(i)));
+                code.iter().for_each(|&(i, x)| couple(gradient, coupling, x / floor, self.gram().column(i)));
                 2.0 * lengths.double(total, s)
             }
         };
@@ -396,6 +419,9 @@ impl<'a> Coder<'a> {
 /// Scores that need a product in double precision cost as much as the whole product in single
 /// precision when they are about this many, or one in sixteen patterns.
 const MOST_CANDIDATES: usize = 8;
+
+/// Proofs in a block of fibers that may be made without G, each at the cost of a few of its columns.
+const MOST_WITHOUT_GRAM: usize = 4;
 
 /// A guess of more patterns than this takes longer to fit than the product in single precision.
 const MOST_GUESSED: usize = 16;

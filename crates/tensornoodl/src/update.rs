@@ -319,7 +319,7 @@ impl Adaptive {
         let v = state.noise.level(n);
 
         // G' = G + (A - A(t)) E: the gradient, had the residuals been taken at A(t).
-        if lessons.dictionary != origin {
+        if !std::ptr::eq(lessons.dictionary, origin) {
             e.add_product(&mut gradient, &difference(lessons.dictionary, origin, patterns), n);
         }
 
@@ -438,7 +438,9 @@ fn difference(a: &Dictionary, b: &Dictionary, patterns: &[usize]) -> Vec<f64> {
 /// freedom than n; how many, the directions of the fitted columns tell. Some of them are enough.
 fn significance(fit: &[f64], n: usize, tail: f64) -> f64 {
     let every = (fit.len() / n).div_ceil(COLUMNS);
-    let mut fit: Vec<f64> = fit.chunks_exact(n).step_by(every).flatten().copied().collect();
+    let mut some = Vec::with_capacity(n * COLUMNS);
+    fit.chunks_exact(n).step_by(every).for_each(|column| some.extend_from_slice(column));
+    let mut fit = some;
     let mut columns = 0.0;
     for column in fit.chunks_exact_mut(n) {
         let norm = dot(column, column).sqrt();
