@@ -171,8 +171,7 @@ impl Found {
     pub(crate) fn codes(self, shape: Shape) -> Codes {
         let mut column = vec![0; self.fibers.len()];
         self.fibers.iter().enumerate().for_each(|(at, &fiber)| column[fiber] = at);
-        let mut matrix = Sparse::new(self.codes.rows());
-        column.iter().for_each(|&at| matrix.push(self.codes.column(at)));
+        let matrix = self.codes.gather(&column);
         Codes { matrix, places: self.places, rows: shape.rows, cols: shape.cols }
     }
 }
@@ -294,7 +293,7 @@ impl<'a> Encoding<'a> {
             fibers.chunks(BLOCK).zip(residuals).map(|block| code(&mut work, block)).collect()
         } else {
             let residuals = residuals.par_chunks_mut(n * BLOCK);
-            fibers.par_chunks(BLOCK).zip(residuals).map_init(Work::default, code).collect()
+            fibers.par_chunks(BLOCK).zip(residuals).with_max_len(1).map_init(Work::default, code).collect()
         };
         let Encoding { shown, found, space, .. } = self;
         let teach = || {

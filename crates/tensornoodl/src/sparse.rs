@@ -34,6 +34,18 @@ impl Sparse {
         self.starts.extend(other.starts[1..].iter().map(|start| offset + start));
     }
 
+    /// The matrix of these columns.
+    pub(crate) fn gather(&self, columns: &[usize]) -> Sparse {
+        let mut starts = Vec::with_capacity(columns.len() + 1);
+        let mut entries = Vec::with_capacity(self.entries.len());
+        starts.push(0);
+        for &column in columns {
+            entries.extend_from_slice(self.column(column));
+            starts.push(entries.len());
+        }
+        Sparse { rows: self.rows, starts, entries }
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows

@@ -37,7 +37,8 @@ Examples:
   noodl bench limit --patterns 150 --alpha 0.01 --json        a small one, for programs
 
 Times are medians over the repeats, which take turns. The limits: the dense product A'Y (n x m by
-n x p) in double and in single precision, and one pass over the input.";
+n x p) in double and in single precision, and one pass over the input. The last road of a fiber is the
+paper's iteration, taken where no shorter one proves to end in the same code.";
 
 /// Time one step beside one dense product with the same input and threads: first step and late one.
 #[derive(clap::Args)]
@@ -107,6 +108,9 @@ struct Limit {
     update_seconds: f64,
     untangle_seconds: f64,
     ratio: f64,
+    /// Times with one thread over times with all, of the step and of the product.
+    speedup: f64,
+    product_speedup: f64,
     fallback_share: f64,
     peak_rss_bytes: u64,
     input_bytes: u64,
@@ -195,6 +199,8 @@ fn measure(
     let step = working.learn(&tensor)?;
     let repeats = ((0.5 / begun.elapsed().as_secs_f64().max(1e-6)) as usize).clamp(args.repeats, 1000);
     let peak_rss_bytes = memory::peak().context("the system does not tell the peak of memory")?;
+    let (mut alone_steps, mut alone_products) = (Vec::new(), Vec::new());
+    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
     let a32: Vec<f32> = a.iter().map(|&x| x as f32).collect();
     for _ in 0..repeats {
         f64s.push(seconds(|| product(a, y, n)));
@@ -207,7 +213,21 @@ fn measure(
         encodes.push(step.encode_time.as_secs_f64());
         updates.push(step.update_time.as_secs_f64());
         untangles.push(seconds(|| std::hint::black_box(step.codes.untangle())));
+        drop(step);
+        if rayon::current_num_threads() > 1 {
+            alone_products.push(alone.install(|| seconds(|| product(a, y, n))));
+            working.clone_from(learner);
+            let mut learned = Ok(None);
+            alone_steps.push(alone.install(|| seconds(|| learned = working.learn(&tensor).map(Some))));
+            learned?;
+        }
     }
+    // Repeat by repeat: a machine that is faster now than a while ago is so for both.
+    let speedup = |alone: &[f64], all: &[f64]| {
+        let pairs: Vec<f64> = alone.iter().zip(all).map(|(alone, all)| alone / all).collect();
+        if pairs.is_empty() { 1.0 } else { median(pairs) }
+    };
+    let (speedup, product_speedup) = (speedup(&alone_steps, &steps), speedup(&alone_products, &f64s));
     let (product_f64_seconds, step_seconds) = (median(f64s), median(steps));
     let roads = step.roads;
     Ok(Limit {
@@ -232,6 +252,8 @@ fn measure(
         update_seconds: median(updates),
         untangle_seconds: median(untangles),
         ratio: step_seconds / product_f64_seconds,
+        speedup,
+        product_speedup,
         fallback_share: (roads.iht + roads.unsettled) as f64 / step.fibers.max(1) as f64,
         peak_rss_bytes,
         input_bytes: (size_of_val(tensor.values()) + size_of_val(tensor.places())) as u64,
@@ -312,6 +334,10 @@ fn in_words(limit: &Limit) -> String {
         line("  of which codes", limit.encode_seconds),
         line("  of which dictionary", limit.update_seconds),
         line("row and col factors, extra", limit.untangle_seconds),
+        format!(
+            "  {:.2} times as fast as with one thread; the product {:.2} times\n",
+            limit.speedup, limit.product_speedup
+        ),
         format!(
             "  {:.2} % of the fibers by the last road; peak memory {:.0} MB for {:.0} MB of input\n",
             100.0 * limit.fallback_share,
