@@ -18,6 +18,7 @@ Examples:
   noodl recover --patterns 600 --rows 300 --cols 300 --alpha 0.01 --beta 0.01
                                           the recovery claim, on your own machine
   noodl recover --json | jq .error_a      the same for programs, a line for each tensor
+  noodl bench limit                       the time of a step beside that of one dense product
   noodl completions bash > ~/.local/share/bash-completion/completions/noodl
 
 Exit codes:

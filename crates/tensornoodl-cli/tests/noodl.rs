@@ -220,13 +220,15 @@ fn output_that_cannot_be_written_is_a_failure() {
 
 #[test]
 fn help_names_every_command_and_shows_examples() {
-    for args in ["--help", "recover --help", "demo --help", "help"] {
+    for args in
+        ["--help", "recover --help", "demo --help", "bench limit --help", "bench growth --help", "help"]
+    {
         let output = noodl(args);
         assert!(output.status.success() && output.stderr.is_empty(), "{args}");
         assert!(stdout(&output).contains("Usage: noodl"), "{args}");
     }
     let help = stdout(&noodl("--help"));
-    for part in ["demo", "recover", "completions", "Examples:", "Exit codes:"] {
+    for part in ["demo", "recover", "bench", "completions", "Examples:", "Exit codes:"] {
         assert!(help.contains(part), "{part}");
     }
     let none = noodl("");
@@ -241,4 +243,53 @@ fn completions_are_made_for_every_shell() {
         let output = noodl(&format!("completions {shell}"));
         assert!(output.status.success() && stdout(&output).contains("start-distance"), "{shell}");
     }
+}
+
+#[test]
+fn bench_limit_tells_times_of_a_first_and_a_late_step() {
+    let output = noodl("bench limit --patterns 40 --rows 60 --cols 60 --threads 2 --repeats 2 --json");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let lines: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    for (line, at) in lines.iter().zip(["first", "late"]) {
+        assert_eq!(line["at"], at);
+        let number = |key: &str| line[key].as_f64().unwrap_or_else(|| panic!("{key} of {line}"));
+        for key in ["product_f64_seconds", "product_f32_seconds", "read_seconds", "step_seconds"] {
+            assert!(number(key) > 0.0, "{key}");
+        }
+        assert!(number("untangle_seconds") > 0.0 && number("speedup") > 0.0);
+        assert_eq!(number("ratio"), number("step_seconds") / number("product_f64_seconds"));
+        assert!((0.0..=1.0).contains(&number("fallback_share")));
+        // n values and a place for each fiber.
+        assert_eq!(number("input_bytes"), number("fibers") * (300.0 * 8.0 + 8.0));
+        assert!(number("peak_rss_bytes") > number("input_bytes"));
+    }
+    assert!(lines[0]["error_a"].as_f64().unwrap() > 0.3 && lines[1]["error_a"].as_f64().unwrap() < 1e-6);
+
+    let words = stdout(&noodl("bench limit --patterns 20 --rows 20 --cols 20 --repeats 1"));
+    assert!(words.contains("first step: ") && words.contains("late step: ") && words.contains("one step"));
+    for (args, message) in [
+        ("bench limit --threads 0", "noodl: threads is 0, it must be at least 1\n"),
+        ("bench growth --repeats 0", "noodl: repeats is 0, it must be at least 1\n"),
+    ] {
+        let output = noodl(args);
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(2), message), "{args}");
+    }
+}
+
+#[test]
+fn bench_growth_fits_exponents_and_draws_them() {
+    let folder = std::env::temp_dir().join(format!("noodl-growth-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let picture = folder.join("growth.svg");
+    let output = noodl(&format!("bench growth --repeats 1 --json --picture {}", picture.display()));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let lines: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let exponents: Vec<&Value> = lines.iter().filter(|line| line["type"] == "exponent").collect();
+    assert_eq!((lines.len(), exponents.len()), (8 * 6, 8));
+    assert!(exponents.iter().all(|line| line["exponent"].as_f64().unwrap().is_finite()));
+    let svg = std::fs::read_to_string(&picture).unwrap();
+    assert_eq!((svg.matches("<polyline").count(), svg.matches("<circle").count()), (8, 40));
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "nothing half written is left");
+    std::fs::remove_dir_all(&folder).unwrap();
 }

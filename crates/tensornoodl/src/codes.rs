@@ -453,16 +453,15 @@ impl Coder<'_> {
     ) -> f64 {
         let params = self.params;
         let lengths = self.lengths(energy);
-        if params.solver == Solver::Direct {
-            if let Some(rest) = self.direct_from_all(work, y, r, lengths, d) {
-                roads.direct += 1;
-                return rest;
-            }
+        let direct = params.solver == Solver::Direct;
+        if direct && let Some(rest) = self.direct_from_all(work, y, r, lengths, d) {
+            roads.direct += 1;
+            return rest;
         }
         let settled = self.iht(work, d);
         *(if settled { &mut roads.iht } else { &mut roads.unsettled }) += 1;
         // The support is settled; what the last steps would still add is known.
-        let polish = params.solver == Solver::Direct && settled && params.code_tolerance > 0.0;
+        let polish = direct && settled && params.code_tolerance > 0.0;
         let polished = if polish { refit(work, y, r, self.dictionary) } else { None };
         let rest = polished.unwrap_or_else(|| residual_of(r, y, self.dictionary, &work.code));
         if rest <= energy {

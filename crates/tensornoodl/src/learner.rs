@@ -3,7 +3,7 @@
 //! ```text
 //! for each tensor Z(t):
 //!     Y   = its non-zero fibers                     tensor.rs     (mode-1-T, eq:dl)
-//!     X   = codes of Y under A(t)                   codes.rs      stage I
+//!     X   = codes of Y under A(t)                   codes.rs      stage I, fiber.rs for one fiber
 //!     B,C = untangled from X, on demand             untangle.rs   stage II
 //!     A(t+1) = A(t), moved to explain Y - A X       update.rs     stage III
 //! ```

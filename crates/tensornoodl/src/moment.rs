@@ -42,7 +42,7 @@ impl Moment {
     }
 
     /// For each pattern i, the sum of E_il^2 p_l over all l but i.
-    pub(crate) fn from_others(&self, p: &[f64]) -> Vec<f64> {
+    pub(crate) fn due_to_others(&self, p: &[f64]) -> Vec<f64> {
         let sum = |i: usize| -> f64 {
             let part = |e: &[f64], p: &[f64]| e.iter().zip(p).map(|(e, p)| e * e * p).sum::<f64>();
             if i < self.mixed {

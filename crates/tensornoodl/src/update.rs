@@ -45,6 +45,9 @@ pub(crate) struct Lessons<'a> {
     freedom: f64,
 }
 
+/// What is added up for one pattern: its columns of G and of E, and its tally.
+type Row<'a> = ((&'a mut [f64], &'a mut Tally), &'a mut [f64]);
+
 /// The large sums of [`Lessons`], kept from tensor to tensor, since fresh memory costs a small step as much
 /// as its product does. All zero between tensors.
 #[derive(Debug, Default)]
@@ -136,7 +139,7 @@ impl<'a> Lessons<'a> {
         }
         // Each pattern alone and in the order of the fibers: the same bits for any number of threads.
         let by_pattern = steps.transpose();
-        let add = |(i, ((sum, tally), moment)): (usize, ((&mut [f64], &mut Tally), &mut [f64]))| {
+        let add = |(i, ((sum, tally), moment)): (usize, Row<'_>)| {
             tally.fibers += by_pattern.column(i).len();
             for &(fiber, step) in by_pattern.column(i) {
                 add_scaled(sum, step, &residuals[fiber as usize * n..][..n]);
@@ -219,10 +222,9 @@ impl Drop for Lessons<'_> {
     }
 }
 
-/// Pieces of this size; if it is 0, empty ones without end.
+/// Pieces of this size, and then empty ones without end.
 fn ragged(values: &mut [f64], size: usize) -> impl Iterator<Item = &mut [f64]> {
-    let count = if size == 0 { 0 } else { values.len() / size };
-    values.chunks_mut(size.max(1)).take(count).chain(std::iter::repeat_with(|| &mut [][..]))
+    values.chunks_mut(size.max(1)).chain(std::iter::repeat_with(|| &mut [][..]))
 }
 
 /// The paper's step: A <- A - eta_A g,  g = 1/p (A X - Y) sgn(X)' (eq:emp_grad_est, eq:apx_grad).
@@ -339,7 +341,7 @@ impl Adaptive {
         // Codes are least-squares fits, so that a fiber's residual lacks what lies along its other
         // patterns, about 1/n of the energy of each move. A further pass brings most of it.
         let squares = moved.squares_from(lessons.dictionary);
-        let from_others = e.from_others(&squares);
+        let from_others = e.due_to_others(&squares);
         let mut settled = true;
         for (at, &i) in patterns.iter().enumerate() {
             let own = lessons.tallies[i].shared / d[at] * squares[at];
@@ -377,7 +379,7 @@ impl Adaptive {
         let mut variance: Vec<f64> = patterns.iter().enumerate().map(past).collect();
         // A reset raises what is expected of the pattern's companions; three rounds settle it.
         for _ in 0..3 {
-            let from_others = e.from_others(&variance);
+            let from_others = e.due_to_others(&variance);
             for i in 0..k {
                 let expected = v * d[i] + d[i] * d[i] * variance[i] + from_others[i];
                 // One fiber alone may be an outlier, and must not turn a known pattern.

@@ -34,9 +34,9 @@ fn a_step_ten_times_larger_than_the_memory() {
     // Every place has a fiber: two patterns of its col, the second with half of them.
     let code = |row: usize, col: usize| -> Vec<(u32, f64)> {
         let (first, second) = (col % m, (col + 1 + col / m % 7) % m);
-        let sign = if row % 3 == 0 { -1.0 } else { 1.0 };
+        let sign = if row.is_multiple_of(3) { -1.0 } else { 1.0 };
         let mut code = vec![(first as u32, sign)];
-        if row % 2 == 0 {
+        if row.is_multiple_of(2) {
             code.push((second as u32, 1.5));
         }
         code.sort_by_key(|entry| entry.0);
