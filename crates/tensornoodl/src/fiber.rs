@@ -75,22 +75,17 @@ impl Gram {
                 *largest = of(&column[..diagonal]).max(of(&column[diagonal + 1..]));
             }
         };
+        let pieces: Vec<(usize, Piece<'_>)> = values
+            .chunks_mut(m * PIECE)
+            .zip(single.chunks_mut(m * PIECE))
+            .zip(largest.chunks_mut(PIECE))
+            .zip(d.values().chunks(n * PIECE))
+            .enumerate()
+            .collect();
         if in_parallel {
-            values
-                .par_chunks_mut(m * PIECE)
-                .zip(single.par_chunks_mut(m * PIECE))
-                .zip(largest.par_chunks_mut(PIECE))
-                .zip(d.values().par_chunks(n * PIECE))
-                .enumerate()
-                .for_each(piece);
+            pieces.into_par_iter().for_each(piece);
         } else {
-            values
-                .chunks_mut(m * PIECE)
-                .zip(single.chunks_mut(m * PIECE))
-                .zip(largest.chunks_mut(PIECE))
-                .zip(d.values().chunks(n * PIECE))
-                .enumerate()
-                .for_each(piece);
+            pieces.into_iter().for_each(piece);
         }
         Gram { values, single, largest }
     }
