@@ -21,7 +21,7 @@ use crate::update::Lessons;
 const BLOCK: usize = 128;
 
 /// Fibers per wave. What a wave leaves of its fibers is held in memory until it has taught.
-const WAVE: usize = 4096;
+const WAVE: usize = 8192;
 
 /// Fibers next to each other that stay together in a wave: memory is read in runs.
 const RUN: usize = 8;
@@ -231,17 +231,27 @@ impl<'a> Encoding<'a> {
     }
 
     /// Codes the fibers of a tensor, or of its next part, and teaches `lessons`.
-    pub(crate) fn add(&mut self, tensor: &Tensor<'_>, mut lessons: Option<&mut Lessons<'_>>) {
+    pub(crate) fn add(&mut self, tensor: &Tensor<'_>, lessons: Option<&mut Lessons<'_>>) {
         let (n, p) = (tensor.shape().features, tensor.fibers());
-        let patterns = self.coder.dictionary.patterns();
+        // Less work than it takes to wake threads up.
+        let small = n * self.coder.dictionary.patterns() * p < SMALL_PRODUCT;
+        if small {
+            self.waves(tensor, small, lessons);
+        } else {
+            // Among the threads from here on, so that they are woken once, not for every wave.
+            rayon::scope(|_| self.waves(tensor, small, lessons));
+        }
+    }
+
+    fn waves(&mut self, tensor: &Tensor<'_>, small: bool, mut lessons: Option<&mut Lessons<'_>>) {
+        let p = tensor.fibers();
         let runs = p.div_ceil(RUN);
         let waves = (runs * RUN).div_ceil(WAVE);
-        // Less work than it takes to wake threads up.
-        let small = n * patterns * p < SMALL_PRODUCT;
         if waves > 1 {
             self.coder.prepare();
         }
         if waves > 1 && self.shown.is_none() && self.first <= Road::Places {
+            let patterns = self.coder.dictionary.patterns();
             self.shown = Shown::new(tensor.shape(), patterns, size_of_val(tensor.values()));
         }
         let offset = self.found.places.len();

@@ -8,7 +8,7 @@ use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt;
 use faer::linalg::matmul::matmul;
 use faer::linalg::svd::{self, ComputeSvdVectors};
-use faer::linalg::triangular_inverse::invert_lower_triangular;
+use faer::linalg::triangular_solve::solve_lower_triangular_in_place;
 use faer::traits::ComplexField;
 use faer::{Accum, MatMut, MatRef, Par, Spec};
 use rayon::prelude::*;
@@ -172,8 +172,19 @@ impl Cholesky {
     pub(crate) fn diagonal_of_inverse(&self) -> Vec<f64> {
         let k = self.size;
         let mut inverse = vec![0.0; k * k];
-        let out = MatMut::from_column_major_slice_mut(&mut inverse, k, k);
-        invert_lower_triangular(out, self.lower(), Par::Seq);
+        // Some columns of L^-1 alone, which are zero above the diagonal.
+        let invert = |(piece, columns): (usize, &mut [f64])| {
+            let (first, count) = (piece * ROWS, columns.len() / k);
+            (0..count).for_each(|at| columns[at * k + first + at] = 1.0);
+            let lower = self.lower().submatrix(first, first, k - first, k - first);
+            let columns = MatMut::from_column_major_slice_mut(columns, k, count).subrows_mut(first, k - first);
+            solve_lower_triangular_in_place(lower, columns, Par::Seq);
+        };
+        if k < LARGE {
+            inverse.chunks_mut(k * ROWS).enumerate().for_each(invert);
+        } else {
+            inverse.par_chunks_mut(k * ROWS).enumerate().for_each(invert);
+        }
         inverse.chunks_exact(k).enumerate().map(|(i, column)| dot(&column[i..], &column[i..])).collect()
     }
 }

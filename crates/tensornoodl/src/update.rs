@@ -114,50 +114,50 @@ impl<'a> Lessons<'a> {
     pub(crate) fn add(&mut self, tensor: &Tensor<'_>, offset: usize, blocks: &[Block], residuals: &[f64]) {
         let (n, m) = (self.dictionary.features(), self.dictionary.patterns());
         let adaptive = self.rule == Rule::Adaptive;
-        let (mut codes, mut steps) = (Sparse::new(m), Sparse::new(m));
-        let mut step = Vec::new();
+        let mut codes = Sparse::new(m);
+        // By fiber of the wave; a fiber of no weight teaches nothing.
+        let mut weights = Vec::with_capacity(residuals.len() / n);
         for block in blocks {
+            codes.append(&block.believed);
             let fibers = block.fibers.iter().zip(block.believed.columns());
             for ((&fiber, code), (&energy, &rest)) in fibers.zip(block.energies.iter().zip(&block.rests)) {
                 let place = tensor.places()[fiber];
                 let used = energy > 0.0 && (self.samples == Samples::All || place.row == place.col);
                 self.fibers_used += usize::from(used);
                 // A fiber with as many patterns as features is fitted whatever they are, and tells nothing.
-                let code = if used && code.len() < n { code } else { &[] };
-                step.clear();
-                if adaptive && !code.is_empty() {
-                    let weight = self.weigh(offset + fiber, code.len(), energy, rest);
-                    self.rest += weight * rest;
+                let teaches = used && !code.is_empty() && code.len() < n;
+                weights.push(match self.rule {
+                    _ if !teaches => 0.0,
+                    Rule::Paper { .. } => 1.0,
+                    Rule::Adaptive => self.weigh(offset + fiber, code.len(), energy, rest),
+                });
+                if adaptive && teaches {
+                    self.rest += weights[weights.len() - 1] * rest;
                     self.freedom += (n - code.len()) as f64;
-                    step.extend(code.iter().map(|&(i, x)| (i, weight * x)));
-                } else {
-                    step.extend(code.iter().map(|&(i, x)| (i, x.signum())));
                 }
-                codes.push(code);
-                steps.push(&step);
             }
         }
         // Each pattern alone and in the order of the fibers: the same bits for any number of threads.
-        let by_pattern = steps.transpose();
+        let by_pattern = codes.transpose();
         let add = |(i, ((sum, tally), moment)): (usize, Row<'_>)| {
-            tally.fibers += by_pattern.column(i).len();
-            for &(fiber, step) in by_pattern.column(i) {
-                add_scaled(sum, step, &residuals[fiber as usize * n..][..n]);
-                let code = codes.column(fiber as usize);
+            for &(fiber, x) in by_pattern.column(i) {
+                let fiber = fiber as usize;
+                if weights[fiber] == 0.0 {
+                    continue;
+                }
+                let (step, code) = (if adaptive { weights[fiber] * x } else { x.signum() }, codes.column(fiber));
+                add_scaled(sum, step, &residuals[fiber * n..][..n]);
+                tally.fibers += 1;
                 tally.mixed |= code.len() > 1;
-                for &(l, x) in code {
-                    if l as usize == i {
-                        tally.evidence += step * x;
-                        tally.shared += step * x * (code.len() - 1) as f64;
-                    }
-                    if adaptive {
-                        moment[l as usize] += step * x;
-                    }
+                tally.evidence += step * x;
+                tally.shared += step * x * (code.len() - 1) as f64;
+                if adaptive {
+                    code.iter().for_each(|&(l, x)| moment[l as usize] += step * x);
                 }
             }
         };
         let moments = if adaptive { m } else { 0 };
-        if n * steps.nnz() < SMALL_SUM {
+        if n * codes.nnz() < SMALL_SUM {
             let rows = self.gradient.chunks_exact_mut(n).zip(&mut self.tallies);
             rows.zip(ragged(self.moment, moments)).enumerate().for_each(add);
         } else {
