@@ -282,6 +282,9 @@ fn bench_growth_fits_exponents_and_draws_them() {
     let folder = std::env::temp_dir().join(format!("noodl-growth-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let picture = folder.join("growth.svg");
+    let early = noodl("bench growth --repeats 1000000 --picture no/where.svg");
+    let message = "noodl: cannot write no/where.svg: No such file or directory (os error 2)\n";
+    assert_eq!((early.status.code(), stderr(&early).as_str()), (Some(1), message));
     let output = noodl(&format!("bench growth --repeats 1 --json --picture {}", picture.display()));
     assert!(output.status.success(), "{}", stderr(&output));
     let lines: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -177,7 +177,8 @@ impl Cholesky {
             let (first, count) = (piece * ROWS, columns.len() / k);
             (0..count).for_each(|at| columns[at * k + first + at] = 1.0);
             let lower = self.lower().submatrix(first, first, k - first, k - first);
-            let columns = MatMut::from_column_major_slice_mut(columns, k, count).subrows_mut(first, k - first);
+            let columns =
+                MatMut::from_column_major_slice_mut(columns, k, count).subrows_mut(first, k - first);
             solve_lower_triangular_in_place(lower, columns, Par::Seq);
         };
         if k < LARGE {

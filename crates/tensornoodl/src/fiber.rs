@@ -110,10 +110,10 @@ pub(crate) struct Work {
     /// x, by increasing pattern.
     pub(crate) code: Vec<(u32, f64)>,
     /// d_S, beside the code.
-    products: Vec<f64>,
+    d_s: Vec<f64>,
     candidates: Vec<(u32, f64)>,
     /// G_SS and its Cholesky factor, row by row.
-    gram: Vec<f64>,
+    g_ss: Vec<f64>,
     factor: Vec<f64>,
     /// One for each pattern.
     scores: Vec<f32>,
@@ -193,7 +193,7 @@ impl<'a> Coder<'a> {
         let own = self.guide.is_none();
         // The largest score outside of the guess is small enough for most fibers of few patterns.
         let highest: f64 = work.code.iter().map(|&(i, x)| x.abs() / floor * gram.largest[i as usize]).sum();
-        if own && highest + radius < 0.5 && work.products.iter().all(|d| d.abs() >= floor / 2.0) {
+        if own && highest + radius < 0.5 && work.d_s.iter().all(|d| d.abs() >= floor / 2.0) {
             return self.proved(work, r, lengths, Known::Nothing, rest).then_some(rest);
         }
         let mut scores = std::mem::take(&mut work.scores);
@@ -218,13 +218,13 @@ impl<'a> Coder<'a> {
     ) -> Option<f64> {
         let half = self.params.code_floor / 2.0;
         // Rounded down: a candidate too many does not hurt.
-        let limit = ((0.5 - scores.radius) * (1.0 - 1e-6)) as f32;
+        let lowest = ((0.5 - scores.radius) * (1.0 - 1e-6)) as f32;
         let mut candidates = std::mem::take(&mut work.candidates);
         candidates.clear();
         for (first, chunk) in (0..).step_by(16).zip(scores.values.chunks(16)) {
-            if chunk.iter().fold(0.0, |a: f32, score| a.max(score.abs())) >= limit {
+            if chunk.iter().fold(0.0, |a: f32, score| a.max(score.abs())) >= lowest {
                 candidates.extend(
-                    (first..).zip(chunk).filter(|(_, score)| score.abs() >= limit).map(|(i, _)| (i, 0.0)),
+                    (first..).zip(chunk).filter(|(_, score)| score.abs() >= lowest).map(|(i, _)| (i, 0.0)),
                 );
             }
         }
@@ -237,8 +237,8 @@ impl<'a> Coder<'a> {
         let same = guess.is_some() && candidates.iter().map(|c| c.0).eq(work.code.iter().map(|c| c.0));
         if few && !same {
             work.code.clone_from(&candidates);
-            work.products.clear();
-            work.products.extend(candidates.iter().map(|candidate| candidate.1));
+            work.d_s.clear();
+            work.d_s.extend(candidates.iter().map(|candidate| candidate.1));
         }
         work.candidates = candidates;
         if !few {
@@ -260,8 +260,8 @@ impl<'a> Coder<'a> {
         d: &[f64],
     ) -> Option<f64> {
         self.start(work, d);
-        work.products.clear();
-        work.products.extend(work.code.iter().map(|entry| entry.1));
+        work.d_s.clear();
+        work.d_s.extend(work.code.iter().map(|entry| entry.1));
         let rest = fit(work, y, r, self.dictionary)?;
         self.proved(work, r, lengths, Known::All(d), rest).then_some(rest)
     }
@@ -276,13 +276,13 @@ impl<'a> Coder<'a> {
     /// Whether the fitted code is where iterative hard thresholding ends.
     fn proved(&self, work: &mut Work, r: &[f64], lengths: Lengths, known: Known<'_>, rest: f64) -> bool {
         let Params { eta_x, tau, code_floor: floor, .. } = *self.params;
-        let Work { code, products, gram, gradient, coupling, without_gram, .. } = work;
+        let Work { code, d_s, g_ss, gradient, coupling, without_gram, .. } = work;
         let s = code.len();
         let row_sum = |row: &[f64]| row.iter().map(|g| g.abs()).sum::<f64>();
-        if s > 0 && gram.chunks_exact(s).any(|row| eta_x * row_sum(row) >= 2.0) {
+        if s > 0 && g_ss.chunks_exact(s).any(|row| eta_x * row_sum(row) >= 2.0) {
             return false;
         }
-        let distance = code.iter().zip(&*products).map(|(c, d)| (d - c.1).powi(2)).sum::<f64>().sqrt();
+        let distance = code.iter().zip(&*d_s).map(|(c, d)| (d - c.1).powi(2)).sum::<f64>().sqrt();
         if code.iter().any(|(_, x)| x.abs() - distance < tau) {
             return false;
         }
@@ -384,9 +384,9 @@ impl<'a> Coder<'a> {
                         next.push((i, z));
                     }
                 }
-                let coupling =
+                let steepest =
                     code.iter().map(|&(i, _)| gram.largest[i as usize].powi(2)).sum::<f64>().sqrt();
-                way = (tau / eta_x * (1.0 - 1e-12) - highest) / coupling;
+                way = (tau / eta_x * (1.0 - 1e-12) - highest) / steepest;
                 origin.clear();
                 origin.extend(code.iter().map(|entry| entry.1));
             }
@@ -426,17 +426,17 @@ const MOST_GUESSED: usize = 16;
 ///
 /// By hand, because the systems are 1 x 1 or 2 x 2 and many.
 fn fit(work: &mut Work, y: &[f64], r: &mut [f64], dictionary: &Dictionary) -> Option<f64> {
-    let Work { code, products, gram, factor, .. } = work;
+    let Work { code, d_s, g_ss, factor, .. } = work;
     let s = code.len();
     let pattern = |at: usize, code: &[(u32, f64)]| dictionary.pattern(code[at].0 as usize);
-    gram.clear();
-    gram.resize(s * s, 1.0);
+    g_ss.clear();
+    g_ss.resize(s * s, 1.0);
     factor.clear();
     factor.resize(s * s, 0.0);
     for row in 0..s {
         for col in 0..=row {
             let g = if row == col { 1.0 } else { dot(pattern(row, code), pattern(col, code)) };
-            (gram[row * s + col], gram[col * s + row]) = (g, g);
+            (g_ss[row * s + col], g_ss[col * s + row]) = (g, g);
             let known: f64 = (0..col).map(|before| factor[row * s + before] * factor[col * s + before]).sum();
             factor[row * s + col] = if row > col {
                 (g - known) / factor[col * s + col]
@@ -449,7 +449,7 @@ fn fit(work: &mut Work, y: &[f64], r: &mut [f64], dictionary: &Dictionary) -> Op
     }
     for row in 0..s {
         let known: f64 = (0..row).map(|col| factor[row * s + col] * code[col].1).sum();
-        code[row].1 = (products[row] - known) / factor[row * s + row];
+        code[row].1 = (d_s[row] - known) / factor[row * s + row];
     }
     for row in (0..s).rev() {
         let known: f64 = (row + 1..s).map(|below| factor[below * s + row] * code[below].1).sum();
@@ -460,9 +460,9 @@ fn fit(work: &mut Work, y: &[f64], r: &mut [f64], dictionary: &Dictionary) -> Op
 
 /// Least squares on the support of the code.
 pub(crate) fn refit(work: &mut Work, y: &[f64], r: &mut [f64], dictionary: &Dictionary) -> Option<f64> {
-    let Work { code, products, .. } = work;
-    products.clear();
-    products.extend(code.iter().map(|&(i, _)| dot(dictionary.pattern(i as usize), y)));
+    let Work { code, d_s, .. } = work;
+    d_s.clear();
+    d_s.extend(code.iter().map(|&(i, _)| dot(dictionary.pattern(i as usize), y)));
     fit(work, y, r, dictionary)
 }
 

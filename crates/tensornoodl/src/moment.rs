@@ -89,8 +89,8 @@ impl Moment {
             (0..self.mixed).for_each(|i| matrix[i * self.mixed + i] += ridge[i]);
             mixed = Some(Cholesky::new(matrix, self.mixed)?);
         }
-        let rest = self.diagonal[self.mixed..].iter().zip(&ridge[self.mixed..]);
-        let alone: Vec<f64> = rest.map(|(d, ridge)| 1.0 / (d + ridge)).collect();
+        let unmixed = self.diagonal[self.mixed..].iter().zip(&ridge[self.mixed..]);
+        let alone: Vec<f64> = unmixed.map(|(d, ridge)| 1.0 / (d + ridge)).collect();
         alone.iter().all(|scale| *scale > 0.0 && scale.is_finite()).then_some(Regular { mixed, alone })
     }
 }

@@ -145,7 +145,8 @@ impl<'a> Lessons<'a> {
                 if weights[fiber] == 0.0 {
                     continue;
                 }
-                let (step, code) = (if adaptive { weights[fiber] * x } else { x.signum() }, codes.column(fiber));
+                let (step, code) =
+                    (if adaptive { weights[fiber] * x } else { x.signum() }, codes.column(fiber));
                 add_scaled(sum, step, &residuals[fiber * n..][..n]);
                 tally.fibers += 1;
                 tally.mixed |= code.len() > 1;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use serde::Serialize;
@@ -124,6 +124,10 @@ impl Series {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let cannot_write = |path: &Path, error| anyhow!("cannot write {}: {error}", path.display());
+    if let Some(path) = &args.picture {
+        files::check(path).map_err(|error| cannot_write(path, error))?;
+    }
     let mut stdout = io::stdout().lock();
     let mut all = Vec::new();
     for axis in Axis::ALL {
@@ -148,8 +152,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     if let Some(path) = &args.picture {
-        files::write(path, &picture(&all))
-            .map_err(|error| anyhow!("cannot write {}: {error}", path.display()))?;
+        files::write(path, &picture(&all)).map_err(|error| cannot_write(path, error))?;
     }
     Ok(())
 }
