@@ -103,14 +103,14 @@ pub(crate) fn transposed_product<T: ComplexField>(out: &mut [T], a: &[T], y: &[T
     matmul(out, Accum::Replace, a.transpose(), y, T::one_impl(), Par::Seq);
 }
 
-/// out += A X for A (n x m) and X (m x p).
-pub(crate) fn add_product(out: &mut [f64], a: &[f64], x: &[f64], n: usize) {
+/// out += A X for A (n x m) and X (m x p), in single or double precision.
+pub(crate) fn add_product<T: ComplexField>(out: &mut [T], a: &[T], x: &[T], n: usize) {
     let m = a.len() / n;
     let p = out.len() / n;
     let a = MatRef::from_column_major_slice(a, n, m);
     let x = MatRef::from_column_major_slice(x, m, p);
     let out = MatMut::from_column_major_slice_mut(out, n, p);
-    matmul(out, Accum::Add, a, x, 1.0, Par::Seq);
+    matmul(out, Accum::Add, a, x, T::one_impl(), Par::Seq);
 }
 
 /// The spectral norm of a matrix with n rows.
@@ -151,6 +151,13 @@ impl Cholesky {
         let stack = MemStack::new(&mut memory);
         llt::factor::cholesky_in_place(view, Default::default(), Par::Seq, stack, params).ok()?;
         Some(Cholesky { size, factor: matrix })
+    }
+
+    /// L, column by column, zero above the diagonal.
+    pub(crate) fn lower_values(mut self) -> Vec<f64> {
+        let k = self.size;
+        self.factor.chunks_exact_mut(k).enumerate().for_each(|(i, column)| column[..i].fill(0.0));
+        self.factor
     }
 
     fn lower(&self) -> MatRef<'_, f64> {

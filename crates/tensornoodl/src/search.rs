@@ -1,0 +1,528 @@
+//! Patterns from nothing: what do fibers have in common that the dictionary does not explain?
+//!
+//! A pattern is a direction that several fibers share. Every fiber contains some, so that what is left of a
+//! fiber after coding, r, is a probe: from u = r / |r| we climb to a local maximum of sum_f cos(u, r_f)^4, where
+//! fibers that share a pattern outweigh all others. Whether the top is more than chance, a null tells:
+//! the same climb among Gaussian fibers of the same covariance. Accepted directions join the
+//! dictionary, the fibers are coded again, and only those that are still unexplained are probed
+//! further; so a handful of probes per pattern is enough.
+//!
+//! All of it is relative to a fiber's own length, so that the scale of the data does not matter, and in
+//! single precision: the learner makes what is found exact.
+
+use rand::seq::index;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::StandardNormal;
+use rayon::prelude::*;
+
+use crate::dense::{Cholesky, add_product, transposed_product};
+
+/// A fiber whose residual is longer than this share of it is unexplained.
+pub(crate) const UNEXPLAINED: f32 = 0.5;
+
+/// Unexplained fibers that one round looks at.
+const MOST_FIBERS: usize = 12_000;
+
+/// Climbs among Gaussian fibers for one null.
+const NULL_CLIMBS: usize = 64;
+
+/// Probes of a round, at least.
+const PROBES: usize = 64;
+
+/// Probes that share a product.
+const PIECE: usize = 16;
+
+/// Fibers that share a product.
+const BLOCK: usize = 128;
+
+/// Codes of a fiber, at most.
+const MOST_CODES: usize = 6;
+
+/// The smallest code that counts, relative to the length of the fiber.
+const LEAST_CODE: f32 = 0.3;
+
+/// Fibers of unit length, in single precision, column by column.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Fibers {
+    pub(crate) n: usize,
+    pub(crate) values: Vec<f32>,
+}
+
+impl Fibers {
+    pub(crate) fn new(n: usize) -> Fibers {
+        Fibers { n, values: Vec::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.values.len() / self.n.max(1)
+    }
+
+    /// Appends a fiber, scaled to unit length; one without length is left out.
+    pub(crate) fn push(&mut self, y: &[f64]) {
+        let length = crate::dense::dot(y, y).sqrt();
+        if length > 0.0 {
+            self.values.extend(y.iter().map(|y| (y / length) as f32));
+        }
+    }
+
+    pub(crate) fn get(&self, fiber: usize) -> &[f32] {
+        &self.values[fiber * self.n..][..self.n]
+    }
+}
+
+fn dot(x: &[f32], y: &[f32]) -> f32 {
+    x.iter().zip(y).map(|(x, y)| x * y).sum()
+}
+
+/// Scales to unit length; false if there is none.
+fn normalise(x: &mut [f32]) -> bool {
+    let length = dot(x, x).sqrt();
+    x.iter_mut().for_each(|x| *x /= length);
+    length > 0.0 && length.is_finite()
+}
+
+/// The dictionary of a search.
+pub(crate) struct Search {
+    n: usize,
+    /// Unit columns.
+    pub(crate) patterns: Vec<f32>,
+    /// The first patterns are known from elsewhere, and stay as they are.
+    fixed: usize,
+    rng: ChaCha8Rng,
+    /// Of each pattern: what it had for itself when it was accepted, relative to the null.
+    pub(crate) evidence: Vec<f32>,
+}
+
+/// Codes of fibers, and what they leave.
+struct Coded {
+    codes: Vec<Vec<(u32, f32)>>,
+    residuals: Vec<f32>,
+    lengths: Vec<f32>,
+}
+
+impl Coded {
+    fn unexplained(&self) -> Vec<usize> {
+        (0..self.lengths.len()).filter(|&fiber| self.lengths[fiber] > UNEXPLAINED).collect()
+    }
+}
+
+impl Search {
+    pub(crate) fn new(n: usize, known: Vec<f32>, seed: u64) -> Search {
+        let fixed = known.len() / n;
+        Search { n, patterns: known, fixed, rng: ChaCha8Rng::seed_from_u64(seed), evidence: vec![0.0; fixed] }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.patterns.len() / self.n
+    }
+
+    fn pattern(&self, i: usize) -> &[f32] {
+        &self.patterns[i * self.n..][..self.n]
+    }
+
+    /// Finds what is in these fibers; returns those that stay unexplained.
+    pub(crate) fn run(&mut self, fibers: &Fibers, null: &Null) -> Vec<usize> {
+        loop {
+            let before = self.count();
+            self.rounds(fibers, null);
+            for _ in 0..3 {
+                let coded = self.encode(fibers);
+                self.step(&coded);
+                let coded = self.encode(fibers);
+                self.swap(fibers, &coded);
+                self.drop_unused(&coded);
+            }
+            let coded = self.encode(fibers);
+            let left = coded.unexplained();
+            if std::env::var("NOODL_SEARCH").is_ok() {
+                eprintln!("search: {before} -> {} patterns, {} of {} left", self.count(), left.len(), fibers.len());
+            }
+            // A pattern dropped wrongly is found again.
+            if self.count() <= before || left.len() < 2 {
+                return left;
+            }
+        }
+    }
+
+    /// Probes until nothing more is found.
+    fn rounds(&mut self, fibers: &Fibers, null: &Null) {
+        let n = self.n;
+        let mut probed = vec![false; fibers.len()];
+        let mut misses = 0;
+        let mut coded = self.encode(fibers);
+        while misses < 2 {
+            let all = coded.unexplained();
+            let few: Vec<usize> = if all.len() <= MOST_FIBERS {
+                all
+            } else {
+                let mut some = index::sample(&mut self.rng, all.len(), MOST_FIBERS).into_vec();
+                some.sort_unstable();
+                some.into_iter().map(|at| all[at]).collect()
+            };
+            let fresh: Vec<usize> = (0..few.len()).filter(|&at| !probed[few[at]]).collect();
+            if few.len() < 2 || fresh.is_empty() {
+                return;
+            }
+            let mut rest = Vec::with_capacity(n * few.len());
+            for &fiber in &few {
+                let from = rest.len();
+                rest.extend_from_slice(&coded.residuals[fiber * n..][..n]);
+                normalise(&mut rest[from..]);
+            }
+            let count = fresh.len().min(PROBES.max(self.count() / 2));
+            let chosen = index::sample(&mut self.rng, fresh.len(), count);
+            let mut probes = Vec::with_capacity(n * count);
+            for at in chosen.iter().map(|at| fresh[at]) {
+                probed[few[at]] = true;
+                probes.extend_from_slice(&rest[at * n..][..n]);
+            }
+            let tops = climb(&rest, probes, n);
+            let threshold = null.threshold(few.len(), &mut self.rng);
+            let mut best: Vec<&Top> =
+                tops.iter().filter(|top| top.evidence > threshold && top.fibers >= 2).collect();
+            best.sort_by(|a, b| b.evidence.total_cmp(&a.evidence));
+            let known = self.count();
+            for top in best {
+                let near = |i: usize| {
+                    dot(self.pattern(i), &top.direction).abs() > if i < known { 0.7 } else { 0.5 }
+                };
+                if !(0..self.count()).any(near) {
+                    self.patterns.extend_from_slice(&top.direction);
+                    self.evidence.push(top.evidence / threshold);
+                }
+            }
+            if self.count() == known {
+                misses += 1;
+                continue;
+            }
+            misses = 0;
+            probed.fill(false);
+            coded = self.encode(fibers);
+            self.step(&coded);
+            coded = self.encode(fibers);
+        }
+    }
+
+    /// Orthogonal matching pursuit.
+    fn encode(&self, fibers: &Fibers) -> Coded {
+        let (n, m) = (self.n, self.count());
+        let mut gram = vec![0.0; m * m];
+        if m > 0 {
+            transposed_product(&mut gram, &self.patterns, &self.patterns, n);
+        }
+        let noise = (2.0 * (20.0 * m as f32).ln() / n as f32).sqrt();
+        let mut residuals = fibers.values.clone();
+        let mut codes: Vec<Vec<(u32, f32)>> = vec![Vec::new(); fibers.len()];
+        let mut lengths = vec![1.0; fibers.len()];
+        let pieces = residuals.par_chunks_mut(n * BLOCK).zip(codes.par_chunks_mut(BLOCK));
+        pieces.zip(lengths.par_chunks_mut(BLOCK)).for_each(|((residuals, codes), lengths)| {
+            if m == 0 {
+                return;
+            }
+            let mut scores = vec![0.0; m * codes.len()];
+            transposed_product(&mut scores, &self.patterns, residuals, n);
+            let mut left = vec![0.0; m];
+            for (at, (d, code)) in scores.chunks_exact(m).zip(codes).enumerate() {
+                left.copy_from_slice(d);
+                let mut square = 1.0_f32;
+                while code.len() < MOST_CODES {
+                    let (i, score) = largest(&left);
+                    let taken = code.iter().any(|entry| entry.0 == i);
+                    if taken || score < LEAST_CODE.max(noise * square.sqrt()) {
+                        break;
+                    }
+                    code.push((i, 0.0));
+                    if !solve(code, d, &gram, m) {
+                        code.pop();
+                        solve(code, d, &gram, m);
+                        break;
+                    }
+                    left.copy_from_slice(d);
+                    for &(i, x) in code.iter() {
+                        let column = &gram[i as usize * m..][..m];
+                        left.iter_mut().zip(column).for_each(|(left, g)| *left -= x * g);
+                    }
+                    square = (1.0 - code.iter().map(|&(i, x)| x * d[i as usize]).sum::<f32>()).max(0.0);
+                }
+                let r = &mut residuals[at * n..][..n];
+                for &(i, x) in code.iter() {
+                    r.iter_mut().zip(self.pattern(i as usize)).for_each(|(r, a)| *r -= x * a);
+                }
+                lengths[at] = dot(r, r).sqrt();
+            }
+        });
+        Coded { codes, residuals, lengths }
+    }
+
+    /// A_i += sum r sign(x_i) / sum |x_i|, over explained fibers.
+    fn step(&mut self, coded: &Coded) {
+        let n = self.n;
+        let mut shown = vec![Vec::new(); self.count()];
+        for (fiber, code) in coded.codes.iter().enumerate() {
+            if coded.lengths[fiber] <= UNEXPLAINED {
+                code.iter().for_each(|&(i, x)| shown[i as usize].push((fiber, x)));
+            }
+        }
+        let fixed = self.fixed;
+        self.patterns.par_chunks_exact_mut(n).zip(shown).skip(fixed).for_each(|(pattern, shown)| {
+            let weight: f32 = shown.iter().map(|(_, x)| x.abs()).sum();
+            let old = pattern.to_vec();
+            for (fiber, x) in shown {
+                let r = &coded.residuals[fiber * n..][..n];
+                pattern.iter_mut().zip(r).for_each(|(a, r)| *a += x.signum() / weight * r);
+            }
+            if !normalise(pattern) {
+                pattern.copy_from_slice(&old);
+            }
+        });
+    }
+
+    /// A pattern that occurs with one partner at a constant ratio, more often than alone, was a sum; the
+    /// direction of those fibers is what it should be.
+    fn swap(&mut self, fibers: &Fibers, coded: &Coded) {
+        let n = self.n;
+        let m = self.count();
+        let mut alone = vec![0; m];
+        let mut pairs: Vec<Vec<(u32, usize, f32)>> = vec![Vec::new(); m];
+        for (fiber, code) in coded.codes.iter().enumerate() {
+            if coded.lengths[fiber] > UNEXPLAINED {
+                continue;
+            }
+            match code[..] {
+                [(i, _)] => alone[i as usize] += 1,
+                [(i, x), (l, z)] => {
+                    pairs[i as usize].push((l, fiber, x.signum()));
+                    pairs[l as usize].push((i, fiber, z.signum()));
+                }
+                _ => {}
+            }
+        }
+        let mut swapped = vec![false; m];
+        for w in self.fixed..m {
+            pairs[w].sort_by_key(|pair| pair.0);
+            let Some(most) = pairs[w].chunk_by(|a, b| a.0 == b.0).max_by_key(|pairs| pairs.len()) else {
+                continue;
+            };
+            let partner = most[0].0 as usize;
+            if most.len() < 2 || most.len() <= alone[w] || swapped[partner] {
+                continue;
+            }
+            let mut sum = vec![0.0; n];
+            for &(_, fiber, sign) in most {
+                sum.iter_mut().zip(fibers.get(fiber)).for_each(|(sum, y)| *sum += sign * y);
+            }
+            if !normalise(&mut sum) {
+                continue;
+            }
+            let same = most.iter().filter(|pair| dot(fibers.get(pair.1), &sum).abs() > 0.9).count();
+            let near = (0..m).any(|i| i != w && dot(self.pattern(i), &sum).abs() > 0.9);
+            if same > alone[w] && 2 * same > most.len() && !near {
+                if std::env::var("NOODL_SEARCH").is_ok() {
+                    eprintln!("swap {w} with {partner}: {} pairs, {} alone", most.len(), alone[w]);
+                }
+                self.patterns[w * n..][..n].copy_from_slice(&sum);
+                swapped[w] = true;
+            }
+        }
+    }
+
+    /// Patterns that fewer than two fibers show, or that others explain, are none.
+    fn drop_unused(&mut self, coded: &Coded) {
+        let (n, m) = (self.n, self.count());
+        let mut used = vec![0; m];
+        for (code, length) in coded.codes.iter().zip(&coded.lengths) {
+            if *length <= UNEXPLAINED {
+                code.iter().for_each(|entry| used[entry.0 as usize] += 1);
+            }
+        }
+        let mut gram = vec![0.0; m * m];
+        if m > 0 {
+            transposed_product(&mut gram, &self.patterns, &self.patterns, n);
+        }
+        let mut keep = vec![true; m];
+        for w in self.fixed..m {
+            let d: Vec<f32> = (0..m)
+                .map(|i| if used[i] > used[w] || (used[i] == used[w] && i < w) { gram[w * m + i] } else { 0.0 })
+                .collect();
+            let mut left = d.clone();
+            let mut code: Vec<(u32, f32)> = Vec::new();
+            let mut square = 1.0;
+            while code.len() < 3 {
+                let (i, score) = largest(&left);
+                if score < LEAST_CODE || code.iter().any(|entry| entry.0 == i) || !keep[i as usize] {
+                    break;
+                }
+                code.push((i, 0.0));
+                if !solve(&mut code, &d, &gram, m) {
+                    break;
+                }
+                for l in 0..m {
+                    left[l] = if d[l] == 0.0 {
+                        0.0
+                    } else {
+                        d[l] - code.iter().map(|&(i, x)| x * gram[i as usize * m + l]).sum::<f32>()
+                    };
+                }
+                square = 1.0 - code.iter().map(|&(i, x)| x * d[i as usize]).sum::<f32>();
+            }
+            keep[w] = used[w] >= 2 && square > 0.35 * 0.35;
+        }
+        self.keep(&keep);
+    }
+
+    fn keep(&mut self, keep: &[bool]) {
+        let n = self.n;
+        let kept = self.patterns.chunks_exact(n).zip(keep).filter(|(_, keep)| **keep);
+        self.patterns = kept.flat_map(|(pattern, _)| pattern.to_vec()).collect();
+        let mut at = keep.iter();
+        self.evidence.retain(|_| *at.next().unwrap_or(&true));
+    }
+
+    /// Which of these fibers the patterns do not explain.
+    pub(crate) fn unexplained(&self, fibers: &Fibers) -> Vec<usize> {
+        self.encode(fibers).unexplained()
+    }
+
+    /// The magnitudes of all codes, relative to their fibers, of those that are explained.
+    pub(crate) fn codes(&self, fibers: &Fibers) -> Vec<(usize, Vec<(u32, f32)>, f32)> {
+        let coded = self.encode(fibers);
+        let explained = |(fiber, (code, length)): (usize, (Vec<(u32, f32)>, f32))| {
+            (length <= UNEXPLAINED).then_some((fiber, code, length))
+        };
+        coded.codes.into_iter().zip(coded.lengths).enumerate().filter_map(explained).collect()
+    }
+}
+
+/// The largest magnitude and where it is.
+fn largest(values: &[f32]) -> (u32, f32) {
+    let mut best = (0, -1.0);
+    for (first, chunk) in (0..).step_by(16).zip(values.chunks(16)) {
+        if chunk.iter().fold(0.0, |a: f32, v| a.max(v.abs())) > best.1 {
+            for (i, v) in (first..).zip(chunk) {
+                if v.abs() > best.1 {
+                    best = (i, v.abs());
+                }
+            }
+        }
+    }
+    best
+}
+
+/// Least squares on the support of a code: G_SS x = d_S; false if G_SS is nearly singular.
+fn solve(code: &mut [(u32, f32)], d: &[f32], gram: &[f32], m: usize) -> bool {
+    let s = code.len();
+    let mut factor = [[0.0_f64; MOST_CODES]; MOST_CODES];
+    for row in 0..s {
+        for col in 0..=row {
+            let g = gram[code[row].0 as usize * m + code[col].0 as usize] as f64;
+            let known: f64 = (0..col).map(|l| factor[row][l] * factor[col][l]).sum();
+            if row > col {
+                factor[row][col] = (g - known) / factor[col][col];
+            } else if g - known > 1e-3 {
+                factor[row][row] = (g - known).sqrt();
+            } else {
+                return false;
+            }
+        }
+    }
+    let mut x = [0.0; MOST_CODES];
+    for row in 0..s {
+        let known: f64 = (0..row).map(|col| factor[row][col] * x[col]).sum();
+        x[row] = (d[code[row].0 as usize] as f64 - known) / factor[row][row];
+    }
+    for row in (0..s).rev() {
+        let known: f64 = (row + 1..s).map(|below| factor[below][row] * x[below]).sum();
+        x[row] = (x[row] - known) / factor[row][row];
+    }
+    code.iter_mut().zip(x).for_each(|(entry, x)| entry.1 = x as f32);
+    true
+}
+
+/// A direction at the top of a climb.
+struct Top {
+    direction: Vec<f32>,
+    /// sum_f -log(1 - cos^2): some six for a parallel fiber, next to nothing for one by chance.
+    evidence: f32,
+    /// Fibers within 45 degrees.
+    fibers: usize,
+}
+
+/// Climbs from every probe among unit fibers, two steps: u <- unit(sum c^3 r).
+fn climb(fibers: &[f32], mut probes: Vec<f32>, n: usize) -> Vec<Top> {
+    let q = fibers.len() / n;
+    let chance = (2.0 * (2.0 * q as f32).ln() / n as f32).sqrt();
+    probes
+        .par_chunks_mut(n * PIECE)
+        .flat_map_iter(|probes| {
+            let mut cosines = vec![0.0; q * (probes.len() / n)];
+            for _ in 0..2 {
+                transposed_product(&mut cosines, fibers, probes, n);
+                cosines.iter_mut().for_each(|c| *c = if c.abs() > chance { *c * *c * *c } else { 0.0 });
+                probes.fill(0.0);
+                add_product(probes, fibers, &cosines, n);
+                probes.chunks_exact_mut(n).for_each(|probe| {
+                    normalise(probe);
+                });
+            }
+            transposed_product(&mut cosines, fibers, probes, n);
+            let tops = probes.chunks_exact(n).zip(cosines.chunks_exact(q)).map(|(probe, cosines)| Top {
+                direction: probe.to_vec(),
+                evidence: cosines.iter().map(|c| -(1.0 - c * c + 0.002_f32).max(0.002).ln()).sum(),
+                fibers: cosines.iter().filter(|c| c.abs() > 0.7).count(),
+            });
+            tops.collect::<Vec<Top>>()
+        })
+        .collect()
+}
+
+/// Fibers without patterns: Gaussian, with the covariance of the data.
+pub(crate) struct Null {
+    n: usize,
+    fibers: Vec<f32>,
+}
+
+impl Null {
+    /// Draws as many as the data has, up to what a round looks at.
+    pub(crate) fn new(data: &Fibers, seed: u64) -> Null {
+        let n = data.n;
+        let p = data.len();
+        let every = p.div_ceil(4096).max(1);
+        let some: Vec<f32> = (0..p).step_by(every).flat_map(|fiber| data.get(fiber).to_vec()).collect();
+        let q = some.len() / n;
+        // Y Y' as the transposed product of Y'.
+        let mut rows = vec![0.0; some.len()];
+        for (f, y) in some.chunks_exact(n).enumerate() {
+            y.iter().enumerate().for_each(|(feature, y)| rows[feature * q + f] = *y as f64);
+        }
+        let mut covariance = vec![0.0; n * n];
+        transposed_product(&mut covariance, &rows, &rows, q);
+        let mean = (0..n).map(|i| covariance[i * n + i]).sum::<f64>() / n as f64;
+        (0..n).for_each(|i| covariance[i * n + i] += 1e-6 * mean);
+        let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x6e75_6c6c);
+        let count = p.min(MOST_FIBERS);
+        let normal: Vec<f32> = (0..count * n).map(|_| rng.sample(StandardNormal)).collect();
+        let factor: Vec<f32> = match Cholesky::new(covariance, n) {
+            Some(factor) => factor.lower_values().iter().map(|&x| x as f32).collect(),
+            None => (0..n * n).map(|at| if at / n == at % n { 1.0 } else { 0.0 }).collect(),
+        };
+        let mut fibers = vec![0.0; count * n];
+        fibers.par_chunks_mut(n * BLOCK).zip(normal.par_chunks(n * BLOCK)).for_each(|(fibers, normal)| {
+            add_product(fibers, &factor, normal, n);
+            fibers.chunks_exact_mut(n).for_each(|fiber| {
+                normalise(fiber);
+            });
+        });
+        Null { n, fibers }
+    }
+
+    /// The largest evidence that chance finds among this many fibers.
+    fn threshold(&self, count: usize, rng: &mut ChaCha8Rng) -> f32 {
+        let n = self.n;
+        let q = count.min(self.fibers.len() / n);
+        let probes: Vec<f32> = (0..NULL_CLIMBS)
+            .flat_map(|_| self.fibers[rng.random_range(0..q) * n..][..n].to_vec())
+            .collect();
+        climb(&self.fibers[..q * n], probes, n).iter().map(|top| top.evidence).fold(0.0, f32::max)
+    }
+}
