@@ -31,42 +31,24 @@ impl Start {
         (0..p).step_by(every).for_each(|fiber| sample.push(tensor.fiber(fiber)));
         let null = Null::new(&sample, seed);
         let mut search = Search::new(n, Vec::new(), seed);
-        let mut left = search.run(&sample, &null).len();
-        if every > 1 {
-            // The others; what they leave unexplained joins the sample.
-            let mut rest = 0;
-            let others: Vec<usize> = (0..p).filter(|fiber| fiber % every != 0).collect();
-            for some in others.chunks(SAMPLE) {
-                let mut fibers = Fibers::new(n);
-                some.iter().for_each(|&fiber| fibers.push(tensor.fiber(fiber)));
-                for at in search.unexplained(&fibers) {
-                    if rest < SAMPLE {
-                        sample.values.extend_from_slice(fibers.get(at));
-                        rest += 1;
-                    }
-                }
-            }
-            if rest > 0 {
-                left = search.run(&sample, &null).len();
-            }
+        let mut left = search.run(&sample, &null);
+        let mut scale = search.measure(&sample);
+        // The others; what they leave unexplained joins the sample.
+        let others: Vec<usize> = (0..p).filter(|fiber| fiber % every != 0).collect();
+        let mut more = Fibers::new(n);
+        for some in others.chunks(SAMPLE) {
+            let mut fibers = Fibers::new(n);
+            some.iter().for_each(|&fiber| fibers.push(tensor.fiber(fiber)));
+            more.take(&fibers, &search.unexplained(&fibers));
         }
-        // Codes in units of the data.
-        let mut lengths = Vec::new();
-        (0..p).step_by(every).for_each(|fiber| {
-            let y = tensor.fiber(fiber);
-            let square = crate::dense::dot(y, y);
-            if square > 0.0 {
-                lengths.push(square.sqrt());
-            }
-        });
-        let mut sizes: Vec<f64> = Vec::new();
-        for (fiber, code, _) in search.codes(&sample) {
-            if fiber < lengths.len() {
-                sizes.extend(code.iter().map(|(_, x)| x.abs() as f64 * lengths[fiber]));
-            }
+        let few: Vec<usize> = (0..more.len().min(SAMPLE)).collect();
+        sample.take(&more, &few);
+        if scale.is_some() {
+            left = search.run(&sample, &null);
+            scale = search.measure(&sample);
         }
-        sizes.sort_by(f64::total_cmp);
-        let code_floor = sizes.get(sizes.len() / 100).copied().unwrap_or(1.0);
+        let left = left.len();
+        let code_floor = scale.map_or(1.0, |scale| scale.code);
         let values = search.patterns.iter().map(|&a| a as f64).collect();
         Start {
             dictionary: Dictionary::from_columns(n, values).ok(),

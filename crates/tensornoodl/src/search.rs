@@ -18,8 +18,8 @@ use rayon::prelude::*;
 
 use crate::dense::{Cholesky, add_product, transposed_product};
 
-/// A fiber whose residual is longer than this share of it is unexplained.
-pub(crate) const UNEXPLAINED: f32 = 0.5;
+/// While nothing is known of codes and noise, a fiber whose residual is longer than this share of it is unexplained.
+const UNEXPLAINED: f32 = 0.5;
 
 /// Unexplained fibers that one round looks at.
 const MOST_FIBERS: usize = 12_000;
@@ -42,20 +42,21 @@ const MOST_CODES: usize = 6;
 /// The smallest code that counts, relative to the length of the fiber.
 const LEAST_CODE: f32 = 0.3;
 
-/// Fibers of unit length, in single precision, column by column.
-#[derive(Debug, Clone, Default)]
+/// Fibers scaled to unit length, in single precision, column by column, and how long they were.
+#[derive(Debug, Clone)]
 pub(crate) struct Fibers {
-    pub(crate) n: usize,
-    pub(crate) values: Vec<f32>,
+    n: usize,
+    values: Vec<f32>,
+    pub(crate) lengths: Vec<f64>,
 }
 
 impl Fibers {
     pub(crate) fn new(n: usize) -> Fibers {
-        Fibers { n, values: Vec::new() }
+        Fibers { n, values: Vec::new(), lengths: Vec::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.values.len() / self.n.max(1)
+        self.lengths.len()
     }
 
     /// Appends a fiber, scaled to unit length; one without length is left out.
@@ -63,6 +64,15 @@ impl Fibers {
         let length = crate::dense::dot(y, y).sqrt();
         if length > 0.0 {
             self.values.extend(y.iter().map(|y| (y / length) as f32));
+            self.lengths.push(length);
+        }
+    }
+
+    /// Appends some fibers of others.
+    pub(crate) fn take(&mut self, others: &Fibers, fibers: &[usize]) {
+        for &fiber in fibers {
+            self.values.extend_from_slice(others.get(fiber));
+            self.lengths.push(others.lengths[fiber]);
         }
     }
 
@@ -90,27 +100,46 @@ pub(crate) struct Search {
     /// The first patterns are known from elsewhere, and stay as they are.
     fixed: usize,
     rng: ChaCha8Rng,
+    scale: Option<Scale>,
     /// Of each pattern: what it had for itself when it was accepted, relative to the null.
     pub(crate) evidence: Vec<f32>,
+}
+
+/// The units of the data.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Scale {
+    /// The smallest code, C.
+    pub(crate) code: f64,
+    /// The usual length of a residual.
+    pub(crate) noise: f64,
+}
+
+impl Scale {
+    /// A residual longer than this may hold a code.
+    pub(crate) fn longest(&self) -> f64 {
+        (0.7 * self.code).max(1.5 * self.noise)
+    }
 }
 
 /// Codes of fibers, and what they leave.
 struct Coded {
     codes: Vec<Vec<(u32, f32)>>,
     residuals: Vec<f32>,
+    /// Relative to the fibers.
     lengths: Vec<f32>,
+    explained: Vec<bool>,
 }
 
 impl Coded {
     fn unexplained(&self) -> Vec<usize> {
-        (0..self.lengths.len()).filter(|&fiber| self.lengths[fiber] > UNEXPLAINED).collect()
+        (0..self.explained.len()).filter(|&fiber| !self.explained[fiber]).collect()
     }
 }
 
 impl Search {
     pub(crate) fn new(n: usize, known: Vec<f32>, seed: u64) -> Search {
         let fixed = known.len() / n;
-        Search { n, patterns: known, fixed, rng: ChaCha8Rng::seed_from_u64(seed), evidence: vec![0.0; fixed] }
+        Search { n, patterns: known, fixed, rng: ChaCha8Rng::seed_from_u64(seed), scale: None, evidence: vec![0.0; fixed] }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -119,6 +148,22 @@ impl Search {
 
     fn pattern(&self, i: usize) -> &[f32] {
         &self.patterns[i * self.n..][..self.n]
+    }
+
+    /// What the codes say of the units of the data; from now on, they decide what is explained.
+    pub(crate) fn measure(&mut self, fibers: &Fibers) -> Option<Scale> {
+        let coded = self.encode(fibers);
+        let (mut sizes, mut rests) = (Vec::new(), Vec::new());
+        for (fiber, code) in coded.codes.iter().enumerate().filter(|(fiber, _)| coded.explained[*fiber]) {
+            sizes.extend(code.iter().map(|(_, x)| x.abs() as f64 * fibers.lengths[fiber]));
+            rests.push(coded.lengths[fiber] as f64 * fibers.lengths[fiber]);
+        }
+        let quantile = |values: &mut Vec<f64>, share: f64| {
+            values.sort_by(f64::total_cmp);
+            values.get((share * values.len() as f64) as usize).copied()
+        };
+        self.scale = Some(Scale { code: quantile(&mut sizes, 0.01)?, noise: quantile(&mut rests, 0.5)? });
+        self.scale
     }
 
     /// Finds what is in these fibers; returns those that stay unexplained.
@@ -130,7 +175,7 @@ impl Search {
                 let coded = self.encode(fibers);
                 self.step(&coded);
                 let coded = self.encode(fibers);
-                self.swap(fibers, &coded);
+                self.swap(&coded);
                 self.drop_unused(&coded);
             }
             let coded = self.encode(fibers);
@@ -216,7 +261,8 @@ impl Search {
         let mut codes: Vec<Vec<(u32, f32)>> = vec![Vec::new(); fibers.len()];
         let mut lengths = vec![1.0; fibers.len()];
         let pieces = residuals.par_chunks_mut(n * BLOCK).zip(codes.par_chunks_mut(BLOCK));
-        pieces.zip(lengths.par_chunks_mut(BLOCK)).for_each(|((residuals, codes), lengths)| {
+        let blocks = pieces.zip(lengths.par_chunks_mut(BLOCK)).zip(fibers.lengths.par_chunks(BLOCK));
+        blocks.for_each(|(((residuals, codes), lengths), own)| {
             if m == 0 {
                 return;
             }
@@ -225,11 +271,12 @@ impl Search {
             let mut left = vec![0.0; m];
             for (at, (d, code)) in scores.chunks_exact(m).zip(codes).enumerate() {
                 left.copy_from_slice(d);
+                let least = self.scale.map_or(LEAST_CODE, |scale| (0.5 * scale.code / own[at]) as f32);
                 let mut square = 1.0_f32;
                 while code.len() < MOST_CODES {
                     let (i, score) = largest(&left);
                     let taken = code.iter().any(|entry| entry.0 == i);
-                    if taken || score < LEAST_CODE.max(noise * square.sqrt()) {
+                    if taken || score < least.max(noise * square.sqrt()) {
                         break;
                     }
                     code.push((i, 0.0));
@@ -252,7 +299,12 @@ impl Search {
                 lengths[at] = dot(r, r).sqrt();
             }
         });
-        Coded { codes, residuals, lengths }
+        let explained = lengths.iter().zip(&fibers.lengths).map(|(&share, &own)| match self.scale {
+            Some(scale) => share as f64 * own <= scale.longest(),
+            None => share <= UNEXPLAINED,
+        });
+        let explained = explained.collect();
+        Coded { codes, residuals, lengths, explained }
     }
 
     /// A_i += sum r sign(x_i) / sum |x_i|, over explained fibers.
@@ -260,7 +312,7 @@ impl Search {
         let n = self.n;
         let mut shown = vec![Vec::new(); self.count()];
         for (fiber, code) in coded.codes.iter().enumerate() {
-            if coded.lengths[fiber] <= UNEXPLAINED {
+            if coded.explained[fiber] {
                 code.iter().for_each(|&(i, x)| shown[i as usize].push((fiber, x)));
             }
         }
@@ -278,48 +330,34 @@ impl Search {
         });
     }
 
-    /// A pattern that occurs with one partner at a constant ratio, more often than alone, was a sum; the
-    /// direction of those fibers is what it should be.
-    fn swap(&mut self, fibers: &Fibers, coded: &Coded) {
-        let n = self.n;
-        let m = self.count();
-        let mut alone = vec![0; m];
-        let mut pairs: Vec<Vec<(u32, usize, f32)>> = vec![Vec::new(); m];
-        for (fiber, code) in coded.codes.iter().enumerate() {
-            if coded.lengths[fiber] > UNEXPLAINED {
-                continue;
-            }
-            match code[..] {
-                [(i, _)] => alone[i as usize] += 1,
-                [(i, x), (l, z)] => {
-                    pairs[i as usize].push((l, fiber, x.signum()));
-                    pairs[l as usize].push((i, fiber, z.signum()));
-                }
-                _ => {}
+    /// If most fibers with pattern w hold another one, l, at a constant ratio t, then w was a sum, and
+    /// these fibers hold the pattern w + t l.
+    fn swap(&mut self, coded: &Coded) {
+        let (n, m) = (self.n, self.count());
+        let mut uses = vec![0; m];
+        let mut ratios: Vec<Vec<(u32, f32)>> = vec![Vec::new(); m];
+        for (code, _) in coded.codes.iter().zip(&coded.explained).filter(|(_, explained)| **explained) {
+            for &(w, x) in code {
+                uses[w as usize] += 1;
+                let others = code.iter().filter(|(l, _)| *l != w);
+                ratios[w as usize].extend(others.map(|&(l, z)| (l, z / x)));
             }
         }
         let mut swapped = vec![false; m];
         for w in self.fixed..m {
-            pairs[w].sort_by_key(|pair| pair.0);
-            let Some(most) = pairs[w].chunk_by(|a, b| a.0 == b.0).max_by_key(|pairs| pairs.len()) else {
-                continue;
-            };
-            let partner = most[0].0 as usize;
-            if most.len() < 2 || most.len() <= alone[w] || swapped[partner] {
-                continue;
-            }
-            let mut sum = vec![0.0; n];
-            for &(_, fiber, sign) in most {
-                sum.iter_mut().zip(fibers.get(fiber)).for_each(|(sum, y)| *sum += sign * y);
-            }
-            if !normalise(&mut sum) {
+            ratios[w].sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+            let together = ratios[w].chunk_by(|a, b| a.0 == b.0).max_by_key(|pairs| pairs.len());
+            let Some(pairs) = together else { continue };
+            let (partner, t) = pairs[pairs.len() / 2];
+            let same = pairs.iter().filter(|pair| (pair.1 - t).abs() <= 0.25 * t.abs()).count();
+            if same < 3 || 2 * same <= uses[w] || t.abs() < LEAST_CODE || swapped[partner as usize] {
                 continue;
             }
-            let same = most.iter().filter(|pair| dot(fibers.get(pair.1), &sum).abs() > 0.9).count();
-            let near = (0..m).any(|i| i != w && dot(self.pattern(i), &sum).abs() > 0.9);
-            if same > alone[w] && 2 * same > most.len() && !near {
+            let with = self.pattern(partner as usize).iter();
+            let mut sum: Vec<f32> = self.pattern(w).iter().zip(with).map(|(w, l)| w + t * l).collect();
+            if normalise(&mut sum) && !(0..m).any(|i| i != w && dot(self.pattern(i), &sum).abs() > 0.9) {
                 if std::env::var("NOODL_SEARCH").is_ok() {
-                    eprintln!("swap {w} with {partner}: {} pairs, {} alone", most.len(), alone[w]);
+                    eprintln!("swap {w} with {partner} at {t}: {same} of {}", uses[w]);
                 }
                 self.patterns[w * n..][..n].copy_from_slice(&sum);
                 swapped[w] = true;
@@ -331,8 +369,8 @@ impl Search {
     fn drop_unused(&mut self, coded: &Coded) {
         let (n, m) = (self.n, self.count());
         let mut used = vec![0; m];
-        for (code, length) in coded.codes.iter().zip(&coded.lengths) {
-            if *length <= UNEXPLAINED {
+        for (code, &explained) in coded.codes.iter().zip(&coded.explained) {
+            if explained {
                 code.iter().for_each(|entry| used[entry.0 as usize] += 1);
             }
         }
@@ -382,15 +420,6 @@ impl Search {
     /// Which of these fibers the patterns do not explain.
     pub(crate) fn unexplained(&self, fibers: &Fibers) -> Vec<usize> {
         self.encode(fibers).unexplained()
-    }
-
-    /// The magnitudes of all codes, relative to their fibers, of those that are explained.
-    pub(crate) fn codes(&self, fibers: &Fibers) -> Vec<(usize, Vec<(u32, f32)>, f32)> {
-        let coded = self.encode(fibers);
-        let explained = |(fiber, (code, length)): (usize, (Vec<(u32, f32)>, f32))| {
-            (length <= UNEXPLAINED).then_some((fiber, code, length))
-        };
-        coded.codes.into_iter().zip(coded.lengths).enumerate().filter_map(explained).collect()
     }
 }
 
