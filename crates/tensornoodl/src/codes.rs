@@ -247,11 +247,11 @@ impl<'a> Encoding<'a> {
         let p = tensor.fibers();
         let runs = p.div_ceil(RUN);
         let waves = (runs * RUN).div_ceil(WAVE);
-        if waves > 1 {
+        let patterns = self.coder.dictionary.patterns();
+        if waves > 1 && patterns > 0 {
             self.coder.prepare();
         }
-        if waves > 1 && self.shown.is_none() && self.first <= Road::Places {
-            let patterns = self.coder.dictionary.patterns();
+        if waves > 1 && patterns > 0 && self.shown.is_none() && self.first <= Road::Places {
             self.shown = Shown::new(tensor.shape(), patterns, size_of_val(tensor.values()));
         }
         let offset = self.found.places.len();
@@ -337,6 +337,17 @@ impl<'a> Encoding<'a> {
         let energies: Vec<f64> =
             fibers.iter().map(|&fiber| dot(tensor.fiber(fiber), tensor.fiber(fiber))).collect();
         let mut left: Vec<(usize, f64)> = fibers.iter().copied().zip(energies).collect();
+
+        // Without patterns there are no codes.
+        if m == 0 {
+            for (fiber, energy) in left.drain(..) {
+                work.code.clear();
+                let (y, r) = (tensor.fiber(fiber), block.next(residuals, n));
+                r.copy_from_slice(y);
+                block.push(coder, work, fiber, y, r, energy, energy);
+            }
+            return block;
+        }
 
         // Rows and cols.
         if let Some(shown) = self.shown.as_ref().filter(|_| self.proposing) {
@@ -499,7 +510,7 @@ mod tests {
         let (mut space, mut sums, mut frozen) = (Space::default(), update::Space::default(), Frozen::Unused);
         let mut encoding = Encoding::new(dictionary, params, &mut space);
         encoding.first = first;
-        encoding.add(tensor, Some(&mut Lessons::new(dictionary, params, &mut frozen, &mut sums)));
+        encoding.add(tensor, Some(&mut Lessons::new(dictionary, params, &mut frozen, &mut sums, None)));
         let found = encoding.finish();
         (found.roads, found.codes(tensor.shape()))
     }

@@ -23,6 +23,20 @@ impl Dictionary {
         Ok(Dictionary { features, values })
     }
 
+    /// No pattern yet.
+    pub(crate) fn empty(features: usize) -> Dictionary {
+        Dictionary { features, values: Vec::new() }
+    }
+
+    /// Appends patterns, given column by column, each scaled to unit length.
+    pub(crate) fn append(&mut self, mut columns: Vec<f64>) -> Result<(), Error> {
+        for (at, column) in columns.chunks_exact_mut(self.features).enumerate() {
+            normalise(self.patterns() + at, column)?;
+        }
+        self.values.extend(columns);
+        Ok(())
+    }
+
     /// Replaces some patterns; the others keep their bits.
     pub(crate) fn replace(&mut self, moved: &Moved) {
         for (&pattern, column) in moved.patterns.iter().zip(moved.columns.chunks_exact(self.features)) {

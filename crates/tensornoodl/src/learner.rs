@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 use crate::codes::{self, Codes, Encoding, Roads};
 use crate::dictionary::Dictionary;
 use crate::error::Error;
+use crate::grow::Growth;
 use crate::params::{Params, Passes, Rule};
 use crate::tensor::{Shape, Tensor, check_distinct};
-use crate::update::{self, Adaptive, Frozen, Lessons, paper_step};
+use crate::update::{self, Adaptive, Frozen, Lessons, Strangers, paper_step};
 
 /// Most passes over one tensor with [`Passes::Auto`].
 const MOST_PASSES: usize = 20;
@@ -28,6 +29,8 @@ pub struct Learner {
     params: Params,
     /// State of the adaptive step; the paper's step has none.
     adaptive: Adaptive,
+    /// Of a learner that finds patterns by itself.
+    growth: Option<Growth>,
     steps: u64,
     space: Space,
 }
@@ -68,6 +71,8 @@ pub struct Step {
     pub roads: Roads,
     /// Passes made over the tensor.
     pub passes: usize,
+    /// Patterns that the tensor brought to light, to be used from the next one on.
+    pub found: usize,
     /// Time spent on the fibers: reading them, stage I, and the sums of stage III.
     pub encode_time: Duration,
     /// Time spent on moving the dictionary by these sums.
@@ -81,7 +86,8 @@ impl Clone for Learner {
     fn clone(&self) -> Learner {
         let (dictionary, params, adaptive) =
             (self.dictionary.clone(), self.params.clone(), self.adaptive.clone());
-        Learner { dictionary, params, adaptive, steps: self.steps, space: Space::default() }
+        let (growth, steps, space) = (self.growth.clone(), self.steps, Space::default());
+        Learner { dictionary, params, adaptive, growth, steps, space }
     }
 
     /// Keeps the memory that this learner works in.
@@ -96,7 +102,19 @@ impl Learner {
     pub fn new(start: Dictionary, params: Params) -> Result<Learner, Error> {
         params.check()?;
         let adaptive = Adaptive::new(start.patterns());
-        Ok(Learner { dictionary: start, params, adaptive, steps: 0, space: Space::default() })
+        Ok(Learner { dictionary: start, params, adaptive, growth: None, steps: 0, space: Space::default() })
+    }
+
+    /// A learner that starts from nothing and finds its patterns in the data, at the first tensor and
+    /// whenever fibers show something new.
+    ///
+    /// `code_floor` and `tau` are in units of the smallest codes in the data, which are found as well.
+    pub fn from_nothing(features: usize, params: Params) -> Result<Learner, Error> {
+        params.check()?;
+        Shape { features, rows: 1, cols: 1 }.check()?;
+        let (dictionary, adaptive) = (Dictionary::empty(features), Adaptive::new(0));
+        let growth = Some(Growth::new(features, 0));
+        Ok(Learner { dictionary, params, adaptive, growth, steps: 0, space: Space::default() })
     }
 
     /// The dictionary as it is now.
@@ -109,6 +127,16 @@ impl Learner {
         &self.params
     }
 
+    /// The parameters in units of the data.
+    fn scaled(&self) -> Params {
+        let mut params = self.params.clone();
+        if let Some(scale) = self.growth.as_ref().and_then(|growth| growth.scale) {
+            params.code_floor *= scale.code;
+            params.tau *= scale.code;
+        }
+        params
+    }
+
     /// Tensors learned from so far.
     pub fn steps(&self) -> u64 {
         self.steps
@@ -116,12 +144,10 @@ impl Learner {
 
     /// Stage I alone: codes of a tensor under the present dictionary, which stays as it is.
     pub fn encode(&self, tensor: &Tensor<'_>) -> Result<Codes, Error> {
-        let (features, dictionary) = (tensor.shape().features, self.dictionary.features());
-        if features != dictionary {
-            return Err(Error::Features { tensor: features, dictionary });
-        }
+        self.check_features(tensor.shape())?;
+        let params = self.scaled();
         let mut space = codes::Space::default();
-        let mut encoding = Encoding::new(&self.dictionary, &self.params, &mut space);
+        let mut encoding = Encoding::new(&self.dictionary, &params, &mut space);
         encoding.add(tensor, None);
         Ok(encoding.finish().codes(tensor.shape()))
     }
@@ -131,7 +157,32 @@ impl Learner {
     ///
     /// A tensor without fibers is a step like any other; it moves nothing.
     pub fn learn(&mut self, tensor: &Tensor<'_>) -> Result<Step, Error> {
-        self.learn_from(tensor.shape(), || [Ok(tensor)])
+        self.check_features(tensor.shape())?;
+        if self.dictionary.patterns() > 0 {
+            return self.learn_from(tensor.shape(), || [Ok(tensor)]);
+        }
+        let before = self.clone();
+        let found = self.growth.as_mut().map_or(Vec::new(), |growth| growth.start(tensor));
+        let step = self.extend(found).and_then(|_| self.learn_from(tensor.shape(), || [Ok(tensor)]));
+        if step.is_err() {
+            *self = before;
+        }
+        step
+    }
+
+    /// Adds patterns; returns how many.
+    fn extend(&mut self, columns: Vec<f64>) -> Result<usize, Error> {
+        let before = self.dictionary.patterns();
+        self.dictionary.append(columns)?;
+        let new = self.dictionary.patterns() - before;
+        self.adaptive.grow(new);
+        Ok(new)
+    }
+
+    fn check_features(&self, shape: Shape) -> Result<(), Error> {
+        shape.check()?;
+        let (tensor, dictionary) = (shape.features, self.dictionary.features());
+        if tensor == dictionary { Ok(()) } else { Err(Error::Features { tensor, dictionary }) }
     }
 
     /// The same for a tensor that does not fit into memory: its fibers come in parts, each a tensor of
@@ -180,15 +231,12 @@ impl Learner {
         E: From<Error>,
         I: IntoIterator<Item = Result<T, E>>,
     {
-        shape.check()?;
-        let (tensor, dictionary) = (shape.features, self.dictionary.features());
-        if tensor != dictionary {
-            return Err(Error::Features { tensor, dictionary }.into());
-        }
+        self.check_features(shape)?;
         let number = self.steps + 1;
         let diverged = |_| Error::Diverged { step: number };
         let (mut encode_time, mut update_time) = (Duration::ZERO, Duration::ZERO);
-        let Learner { dictionary: origin, params, adaptive, steps, space } = self;
+        let params = &self.scaled();
+        let Learner { dictionary: origin, adaptive, growth, steps, space, .. } = self;
         // What the passes over this tensor have made of A(t) so far.
         let mut better: Option<Dictionary> = None;
         let mut frozen = match params.passes {
@@ -201,7 +249,8 @@ impl Learner {
             let begun = Instant::now();
             let dictionary = better.as_ref().unwrap_or(origin);
             let mut encoding = Encoding::new(dictionary, params, &mut space.encoding);
-            let mut lessons = Lessons::new(dictionary, params, &mut frozen, &mut space.lessons);
+            let strangers = growth.as_ref().map(|growth| Strangers::new(shape.features, growth.scale));
+            let mut lessons = Lessons::new(dictionary, params, &mut frozen, &mut space.lessons, strangers);
             let mut count = 0;
             for part in parts() {
                 let part = part?;
@@ -251,13 +300,15 @@ impl Learner {
                 activity: lessons.activity(),
                 roads: found.roads,
                 passes,
+                found: 0,
                 encode_time,
                 update_time,
                 codes: found.codes(shape),
             };
+            let strangers = lessons.strangers.take();
             drop(lessons);
             // |A(t)|_F^2 is the number of patterns.
-            let relative = |square: f64| (square / origin.patterns() as f64).sqrt();
+            let relative = |square: f64| (square / origin.patterns().max(1) as f64).sqrt();
             match better.filter(|_| state.is_none()) {
                 Some(mut next) => {
                     next.replace(&moved);
@@ -272,6 +323,10 @@ impl Learner {
             }
             *adaptive = state.unwrap_or_else(|| adaptive.clone());
             *steps = number;
+            if let (Some(growth), Some(strangers)) = (growth, strangers) {
+                let found = growth.grow(origin, strangers);
+                step.found = self.extend(found)?;
+            }
             return Ok(step);
         }
     }

@@ -74,7 +74,7 @@ mod dense;
 mod dictionary;
 mod error;
 mod fiber;
-pub mod init;
+mod grow;
 mod learner;
 pub mod metrics;
 mod moment;

@@ -43,7 +43,7 @@ const MOST_CODES: usize = 6;
 const LEAST_CODE: f32 = 0.3;
 
 /// Fibers scaled to unit length, in single precision, column by column, and how long they were.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fibers {
     n: usize,
     values: Vec<f32>,
@@ -115,9 +115,9 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// A residual longer than this may hold a code.
-    pub(crate) fn longest(&self) -> f64 {
-        (0.7 * self.code).max(1.5 * self.noise)
+    /// Whether what is left of a fiber is too short to hold a code.
+    pub(crate) fn explains(&self, length: f64, rest: f64) -> bool {
+        rest <= (0.7 * self.code).max(1.5 * self.noise) || rest <= 0.3 * length
     }
 }
 
@@ -137,9 +137,9 @@ impl Coded {
 }
 
 impl Search {
-    pub(crate) fn new(n: usize, known: Vec<f32>, seed: u64) -> Search {
-        let fixed = known.len() / n;
-        Search { n, patterns: known, fixed, rng: ChaCha8Rng::seed_from_u64(seed), scale: None, evidence: vec![0.0; fixed] }
+    pub(crate) fn new(n: usize, known: Vec<f32>, scale: Option<Scale>, seed: u64) -> Search {
+        let (fixed, rng) = (known.len() / n, ChaCha8Rng::seed_from_u64(seed));
+        Search { n, patterns: known, fixed, rng, scale, evidence: vec![0.0; fixed] }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -167,7 +167,7 @@ impl Search {
     }
 
     /// Finds what is in these fibers; returns those that stay unexplained.
-    pub(crate) fn run(&mut self, fibers: &Fibers, null: &Null) -> Vec<usize> {
+    pub(crate) fn run(&mut self, fibers: &Fibers, null: &mut Null) -> Vec<usize> {
         loop {
             let before = self.count();
             self.rounds(fibers, null);
@@ -191,7 +191,7 @@ impl Search {
     }
 
     /// Probes until nothing more is found.
-    fn rounds(&mut self, fibers: &Fibers, null: &Null) {
+    fn rounds(&mut self, fibers: &Fibers, null: &mut Null) {
         let n = self.n;
         let mut probed = vec![false; fibers.len()];
         let mut misses = 0;
@@ -223,7 +223,7 @@ impl Search {
                 probes.extend_from_slice(&rest[at * n..][..n]);
             }
             let tops = climb(&rest, probes, n);
-            let threshold = null.threshold(few.len(), &mut self.rng);
+            let threshold = null.threshold(few.len());
             let mut best: Vec<&Top> =
                 tops.iter().filter(|top| top.evidence > threshold && top.fibers >= 2).collect();
             best.sort_by(|a, b| b.evidence.total_cmp(&a.evidence));
@@ -300,7 +300,7 @@ impl Search {
             }
         });
         let explained = lengths.iter().zip(&fibers.lengths).map(|(&share, &own)| match self.scale {
-            Some(scale) => share as f64 * own <= scale.longest(),
+            Some(scale) => scale.explains(own, share as f64 * own),
             None => share <= UNEXPLAINED,
         });
         let explained = explained.collect();
@@ -381,7 +381,7 @@ impl Search {
         let mut keep = vec![true; m];
         for w in self.fixed..m {
             let d: Vec<f32> = (0..m)
-                .map(|i| if used[i] > used[w] || (used[i] == used[w] && i < w) { gram[w * m + i] } else { 0.0 })
+                .map(|i| if i < self.fixed || used[i] > used[w] || (used[i] == used[w] && i < w) { gram[w * m + i] } else { 0.0 })
                 .collect();
             let mut left = d.clone();
             let mut code: Vec<(u32, f32)> = Vec::new();
@@ -415,6 +415,11 @@ impl Search {
         self.patterns = kept.flat_map(|(pattern, _)| pattern.to_vec()).collect();
         let mut at = keep.iter();
         self.evidence.retain(|_| *at.next().unwrap_or(&true));
+    }
+
+    /// The patterns found, column by column.
+    pub(crate) fn found(&self) -> Vec<f64> {
+        self.patterns[self.fixed * self.n..].iter().map(|&a| a as f64).collect()
     }
 
     /// Which of these fibers the patterns do not explain.
@@ -506,52 +511,79 @@ fn climb(fibers: &[f32], mut probes: Vec<f32>, n: usize) -> Vec<Top> {
 }
 
 /// Fibers without patterns: Gaussian, with the covariance of the data.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Null {
     n: usize,
+    rng: ChaCha8Rng,
+    /// Sum of y y' over so many unit fibers of the data.
+    moment: Vec<f64>,
+    count: usize,
+    /// Drawn when the data had shown so many.
     fibers: Vec<f32>,
+    drawn_at: usize,
 }
 
+/// Fibers of the data that tell its covariance.
+const COVARIANCE: usize = 4096;
+
 impl Null {
-    /// Draws as many as the data has, up to what a round looks at.
-    pub(crate) fn new(data: &Fibers, seed: u64) -> Null {
-        let n = data.n;
-        let p = data.len();
-        let every = p.div_ceil(4096).max(1);
-        let some: Vec<f32> = (0..p).step_by(every).flat_map(|fiber| data.get(fiber).to_vec()).collect();
-        let q = some.len() / n;
-        // Y Y' as the transposed product of Y'.
-        let mut rows = vec![0.0; some.len()];
-        for (f, y) in some.chunks_exact(n).enumerate() {
-            y.iter().enumerate().for_each(|(feature, y)| rows[feature * q + f] = *y as f64);
+    pub(crate) fn new(n: usize, seed: u64) -> Null {
+        let rng = ChaCha8Rng::seed_from_u64(seed ^ 0x6e75_6c6c);
+        Null { n, rng, moment: vec![0.0; n * n], count: 0, fibers: Vec::new(), drawn_at: 0 }
+    }
+
+    /// Looks at fibers of the data, until it has seen enough.
+    pub(crate) fn add(&mut self, data: &Fibers) {
+        let n = self.n;
+        let some = data.len().min(COVARIANCE - self.count);
+        if some == 0 {
+            return;
         }
-        let mut covariance = vec![0.0; n * n];
-        transposed_product(&mut covariance, &rows, &rows, q);
-        let mean = (0..n).map(|i| covariance[i * n + i]).sum::<f64>() / n as f64;
-        (0..n).for_each(|i| covariance[i * n + i] += 1e-6 * mean);
-        let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x6e75_6c6c);
-        let count = p.min(MOST_FIBERS);
-        let normal: Vec<f32> = (0..count * n).map(|_| rng.sample(StandardNormal)).collect();
+        // Y Y' as the transposed product of Y'.
+        let mut rows = vec![0.0; n * some];
+        for f in 0..some {
+            let y = data.get(f * data.len() / some);
+            y.iter().enumerate().for_each(|(feature, y)| rows[feature * some + f] = *y as f64);
+        }
+        let mut moment = vec![0.0; n * n];
+        transposed_product(&mut moment, &rows, &rows, some);
+        self.moment.iter_mut().zip(moment).for_each(|(sum, y)| *sum += y);
+        self.count += some;
+    }
+
+    fn draw(&mut self, count: usize) {
+        let n = self.n;
+        let mean = self.count as f64 / n as f64;
+        // Few fibers span few directions, and say little of the others.
+        let unknown = (1.0 - self.count as f64 / (4 * n) as f64).max(1e-6);
+        let mut covariance = self.moment.clone();
+        covariance.iter_mut().for_each(|c| *c *= 1.0 - unknown);
+        (0..n).for_each(|i| covariance[i * n + i] += unknown * mean);
         let factor: Vec<f32> = match Cholesky::new(covariance, n) {
             Some(factor) => factor.lower_values().iter().map(|&x| x as f32).collect(),
             None => (0..n * n).map(|at| if at / n == at % n { 1.0 } else { 0.0 }).collect(),
         };
-        let mut fibers = vec![0.0; count * n];
-        fibers.par_chunks_mut(n * BLOCK).zip(normal.par_chunks(n * BLOCK)).for_each(|(fibers, normal)| {
+        let normal: Vec<f32> = (0..count * n).map(|_| self.rng.sample(StandardNormal)).collect();
+        self.fibers = vec![0.0; count * n];
+        let blocks = self.fibers.par_chunks_mut(n * BLOCK).zip(normal.par_chunks(n * BLOCK));
+        blocks.for_each(|(fibers, normal)| {
             add_product(fibers, &factor, normal, n);
             fibers.chunks_exact_mut(n).for_each(|fiber| {
                 normalise(fiber);
             });
         });
-        Null { n, fibers }
+        self.drawn_at = self.count;
     }
 
     /// The largest evidence that chance finds among this many fibers.
-    fn threshold(&self, count: usize, rng: &mut ChaCha8Rng) -> f32 {
+    fn threshold(&mut self, count: usize) -> f32 {
         let n = self.n;
-        let q = count.min(self.fibers.len() / n);
+        if self.fibers.len() < count * n || 2 * self.drawn_at < self.count {
+            self.draw(count);
+        }
         let probes: Vec<f32> = (0..NULL_CLIMBS)
-            .flat_map(|_| self.fibers[rng.random_range(0..q) * n..][..n].to_vec())
+            .flat_map(|_| self.fibers[self.rng.random_range(0..count) * n..][..n].to_vec())
             .collect();
-        climb(&self.fibers[..q * n], probes, n).iter().map(|top| top.evidence).fold(0.0, f32::max)
+        climb(&self.fibers[..count * n], probes, n).iter().map(|top| top.evidence).fold(0.0, f32::max)
     }
 }

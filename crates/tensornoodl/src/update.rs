@@ -21,6 +21,7 @@ use crate::dictionary::{Dictionary, Moved};
 use crate::error::Error;
 use crate::moment::Moment;
 use crate::params::{Params, Rule, Samples};
+use crate::search::{Fibers, Scale};
 use crate::sparse::Sparse;
 use crate::tensor::Tensor;
 
@@ -43,7 +44,40 @@ pub(crate) struct Lessons<'a> {
     rest: f64,
     /// Sum of n - s_f over the fibers that teach.
     freedom: f64,
+    /// In a growing dictionary, fibers that it does not explain are kept apart.
+    pub(crate) strangers: Option<Strangers>,
 }
+
+/// Fibers that the dictionary does not explain. A pattern that it lacks would pull its neighbours away, so
+/// that they teach nothing.
+pub(crate) struct Strangers {
+    /// None where nothing is known yet.
+    scale: Option<Scale>,
+    pub(crate) fibers: Fibers,
+    /// What is left of the fibers that have a code.
+    pub(crate) rests: Vec<f64>,
+}
+
+impl Strangers {
+    pub(crate) fn new(n: usize, scale: Option<Scale>) -> Strangers {
+        Strangers { scale, fibers: Fibers::new(n), rests: Vec::new() }
+    }
+
+    /// Whether this fiber is one of them.
+    fn add(&mut self, y: &[f64], coded: bool, energy: f64, rest: f64) -> bool {
+        if coded {
+            self.rests.push(rest.sqrt());
+        }
+        let stranger = energy > 0.0 && !self.scale.is_some_and(|s| s.explains(energy.sqrt(), rest.sqrt()));
+        if stranger && self.fibers.len() < MOST_STRANGERS {
+            self.fibers.push(y);
+        }
+        stranger
+    }
+}
+
+/// Strangers of one tensor that are kept.
+const MOST_STRANGERS: usize = 16_384;
 
 /// What is added up for one pattern: its columns of G and of E, and its tally.
 type Row<'a> = ((&'a mut [f64], &'a mut Tally), &'a mut [f64]);
@@ -87,6 +121,7 @@ impl<'a> Lessons<'a> {
         params: &Params,
         frozen: &'a mut Frozen,
         space: &'a mut Space,
+        strangers: Option<Strangers>,
     ) -> Lessons<'a> {
         let m = dictionary.patterns();
         let adaptive = params.rule == Rule::Adaptive;
@@ -106,6 +141,7 @@ impl<'a> Lessons<'a> {
             fibers_used: 0,
             rest: 0.0,
             freedom: 0.0,
+            strangers,
         }
     }
 
@@ -125,7 +161,10 @@ impl<'a> Lessons<'a> {
                 let used = energy > 0.0 && (self.samples == Samples::All || place.row == place.col);
                 self.fibers_used += usize::from(used);
                 // A fiber with as many patterns as features is fitted whatever they are, and tells nothing.
-                let teaches = used && !code.is_empty() && code.len() < n;
+                let strangers = self.strangers.as_mut();
+                let strange = strangers
+                    .is_some_and(|s| s.add(tensor.fiber(fiber), !code.is_empty(), energy, rest));
+                let teaches = used && !strange && !code.is_empty() && code.len() < n;
                 weights.push(match self.rule {
                     _ if !teaches => 0.0,
                     Rule::Paper { .. } => 1.0,
@@ -291,6 +330,11 @@ impl Adaptive {
     pub(crate) fn new(patterns: usize) -> Adaptive {
         let (noise, prior) = (Noise::default(), Prior::default());
         Adaptive { variance: vec![None; patterns], noise, prior, tensors: 0 }
+    }
+
+    /// So many patterns, not seen yet.
+    pub(crate) fn grow(&mut self, patterns: usize) {
+        self.variance.resize(self.variance.len() + patterns, None);
     }
 
     /// One pass: moves A(t), `origin`, by what the fibers say, which were coded with
