@@ -131,7 +131,7 @@ impl Learner {
     fn scaled(&self) -> Params {
         let mut params = self.params.clone();
         if let Some(scale) = self.growth.as_ref().and_then(|growth| growth.scale) {
-            params.code_floor *= scale.code;
+            params.code_floor *= scale.floor;
             params.tau *= scale.code;
         }
         params

@@ -108,8 +108,11 @@ pub(crate) struct Search {
 /// The units of the data.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scale {
-    /// The smallest code, C.
+    /// The smallest code.
     pub(crate) code: f64,
+    /// C, the code floor: half of it tells a code from what the others of its fiber leave in A'y. Where codes
+    /// spread, that is more than half of the smallest one.
+    pub(crate) floor: f64,
     /// The usual length of a residual.
     pub(crate) noise: f64,
 }
@@ -162,7 +165,9 @@ impl Search {
             values.sort_by(f64::total_cmp);
             values.get((share * values.len() as f64) as usize).copied()
         };
-        self.scale = Some(Scale { code: quantile(&mut sizes, 0.01)?, noise: quantile(&mut rests, 0.5)? });
+        let (code, usual) = (quantile(&mut sizes, 0.01)?, quantile(&mut sizes, 0.5)?);
+        let noise = quantile(&mut rests, 0.5)?;
+        self.scale = Some(Scale { code, floor: usual.min(2.0 * code), noise });
         self.scale
     }
 
