@@ -37,6 +37,13 @@ impl Dictionary {
         Ok(())
     }
 
+    /// Takes patterns out, given by increasing number.
+    pub(crate) fn remove(&mut self, patterns: &[usize]) {
+        for &pattern in patterns.iter().rev() {
+            self.values.drain(pattern * self.features..(pattern + 1) * self.features);
+        }
+    }
+
     /// Replaces some patterns; the others keep their bits.
     pub(crate) fn replace(&mut self, moved: &Moved) {
         for (&pattern, column) in moved.patterns.iter().zip(moved.columns.chunks_exact(self.features)) {

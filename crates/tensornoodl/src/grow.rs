@@ -27,14 +27,28 @@ pub(crate) struct Growth {
     /// Fibers that came since the last search, and how many it takes for the next.
     fresh: usize,
     patience: usize,
-    /// Evidence of each pattern found, relative to the most that chance found.
-    pub(crate) evidence: Vec<f64>,
+    /// One for each pattern.
+    lives: Vec<Life>,
 }
+
+/// What is known of one pattern.
+#[derive(Debug, Clone, PartialEq)]
+struct Life {
+    /// What its fibers had in common when it was found, relative to the most that chance found.
+    evidence: f64,
+    /// Tensors since then.
+    age: u64,
+    /// While it is young, fibers that it was found in.
+    founders: Option<Fibers>,
+}
+
+/// At this age a pattern is no longer young.
+const GROWN: u64 = 64;
 
 impl Growth {
     pub(crate) fn new(n: usize, seed: u64) -> Growth {
         let (null, pool) = (Null::new(n, seed), Fibers::new(n));
-        Growth { n, seed, scale: None, null, pool, fresh: 0, patience: 1, evidence: Vec::new() }
+        Growth { n, seed, scale: None, null, pool, fresh: 0, patience: 1, lives: Vec::new() }
     }
 
     /// Number of fibers that wait.
@@ -110,7 +124,42 @@ impl Growth {
         self.pool.take(fibers, left);
         let found = search.found();
         let new = search.evidence.len() - found.len() / self.n;
-        self.evidence.extend(search.evidence[new..].iter().map(|&e| e as f64));
+        for (&evidence, founders) in search.evidence[new..].iter().zip(search.founders(fibers)) {
+            let mut some = Fibers::new(self.n);
+            some.take(fibers, &founders);
+            self.lives.push(Life { evidence: evidence as f64, age: 0, founders: Some(some) });
+        }
         found
+    }
+
+    /// A tensor later: young patterns that turn out to be none, because others explain by now what they
+    /// were found in. Their fibers wait again.
+    pub(crate) fn review(&mut self, dictionary: &Dictionary) -> Vec<usize> {
+        let (mut fibers, mut without) = (Fibers::new(self.n), Vec::new());
+        for (pattern, life) in self.lives.iter_mut().enumerate() {
+            life.age += 1;
+            let due = life.age.is_power_of_two();
+            for founders in life.founders.iter().filter(|_| due) {
+                fibers.take(founders, &(0..founders.len()).collect::<Vec<_>>());
+                without.resize(fibers.len(), pattern);
+            }
+            if life.age >= GROWN {
+                life.founders = None;
+            }
+        }
+        if without.is_empty() {
+            return Vec::new();
+        }
+        let known = dictionary.values().iter().map(|&a| a as f32).collect();
+        let search = Search::new(self.n, known, self.scale, self.seed);
+        let confirmed = search.confirms(&fibers, &without);
+        without.dedup();
+        without.retain(|&pattern| !confirmed[pattern]);
+        for &pattern in without.iter().rev() {
+            if let Some(founders) = self.lives.remove(pattern).founders {
+                self.pool.take(&founders, &(0..founders.len()).collect::<Vec<_>>());
+            }
+        }
+        without
     }
 }

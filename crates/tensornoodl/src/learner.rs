@@ -73,6 +73,8 @@ pub struct Step {
     pub passes: usize,
     /// Patterns that the tensor brought to light, to be used from the next one on.
     pub found: usize,
+    /// Patterns that the tensor has shown to be none; the later ones move up.
+    pub lost: Vec<usize>,
     /// Time spent on the fibers: reading them, stage I, and the sums of stage III.
     pub encode_time: Duration,
     /// Time spent on moving the dictionary by these sums.
@@ -301,6 +303,7 @@ impl Learner {
                 roads: found.roads,
                 passes,
                 found: 0,
+                lost: Vec::new(),
                 encode_time,
                 update_time,
                 codes: found.codes(shape),
@@ -324,6 +327,10 @@ impl Learner {
             *adaptive = state.unwrap_or_else(|| adaptive.clone());
             *steps = number;
             if let (Some(growth), Some(strangers)) = (growth, strangers) {
+                let lost = growth.review(origin);
+                origin.remove(&lost);
+                adaptive.remove(&lost);
+                step.lost = lost;
                 let found = growth.grow(origin, strangers);
                 step.found = self.extend(found)?;
             }

@@ -42,6 +42,9 @@ const MOST_CODES: usize = 6;
 /// The smallest code that counts, relative to the length of the fiber.
 const LEAST_CODE: f32 = 0.3;
 
+/// Fibers that stand for a young pattern.
+const FOUNDERS: usize = 4;
+
 /// Fibers scaled to unit length, in single precision, column by column, and how long they were.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fibers {
@@ -155,7 +158,7 @@ impl Search {
 
     /// What the codes say of the units of the data; from now on, they decide what is explained.
     pub(crate) fn measure(&mut self, fibers: &Fibers) -> Option<Scale> {
-        let coded = self.encode(fibers);
+        let coded = self.encode(fibers, None);
         let (mut sizes, mut rests) = (Vec::new(), Vec::new());
         for (fiber, code) in coded.codes.iter().enumerate().filter(|(fiber, _)| coded.explained[*fiber]) {
             sizes.extend(code.iter().map(|(_, x)| x.abs() as f64 * fibers.lengths[fiber]));
@@ -177,13 +180,13 @@ impl Search {
             let before = self.count();
             self.rounds(fibers, null);
             for _ in 0..3 {
-                let coded = self.encode(fibers);
+                let coded = self.encode(fibers, None);
                 self.step(&coded);
-                let coded = self.encode(fibers);
+                let coded = self.encode(fibers, None);
                 self.swap(&coded);
                 self.drop_unused(&coded);
             }
-            let coded = self.encode(fibers);
+            let coded = self.encode(fibers, None);
             let left = coded.unexplained();
             if std::env::var("NOODL_SEARCH").is_ok() {
                 eprintln!("search: {before} -> {} patterns, {} of {} left", self.count(), left.len(), fibers.len());
@@ -200,7 +203,7 @@ impl Search {
         let n = self.n;
         let mut probed = vec![false; fibers.len()];
         let mut misses = 0;
-        let mut coded = self.encode(fibers);
+        let mut coded = self.encode(fibers, None);
         while misses < 2 {
             let all = coded.unexplained();
             let few: Vec<usize> = if all.len() <= MOST_FIBERS {
@@ -248,14 +251,14 @@ impl Search {
             }
             misses = 0;
             probed.fill(false);
-            coded = self.encode(fibers);
+            coded = self.encode(fibers, None);
             self.step(&coded);
-            coded = self.encode(fibers);
+            coded = self.encode(fibers, None);
         }
     }
 
-    /// Orthogonal matching pursuit.
-    fn encode(&self, fibers: &Fibers) -> Coded {
+    /// Orthogonal matching pursuit. Each fiber may have a pattern that it has to do without.
+    fn encode(&self, fibers: &Fibers, without: Option<&[usize]>) -> Coded {
         let (n, m) = (self.n, self.count());
         let mut gram = vec![0.0; m * m];
         if m > 0 {
@@ -267,7 +270,7 @@ impl Search {
         let mut lengths = vec![1.0; fibers.len()];
         let pieces = residuals.par_chunks_mut(n * BLOCK).zip(codes.par_chunks_mut(BLOCK));
         let blocks = pieces.zip(lengths.par_chunks_mut(BLOCK)).zip(fibers.lengths.par_chunks(BLOCK));
-        blocks.for_each(|(((residuals, codes), lengths), own)| {
+        blocks.enumerate().for_each(|(block, (((residuals, codes), lengths), own))| {
             if m == 0 {
                 return;
             }
@@ -275,7 +278,9 @@ impl Search {
             transposed_product(&mut scores, &self.patterns, residuals, n);
             let mut left = vec![0.0; m];
             for (at, (d, code)) in scores.chunks_exact(m).zip(codes).enumerate() {
+                let without = without.map(|without| without[block * BLOCK + at]);
                 left.copy_from_slice(d);
+                without.iter().for_each(|&w| left[w] = 0.0);
                 let least = self.scale.map_or(LEAST_CODE, |scale| (0.5 * scale.code / own[at]) as f32);
                 let mut square = 1.0_f32;
                 while code.len() < MOST_CODES {
@@ -295,6 +300,7 @@ impl Search {
                         let column = &gram[i as usize * m..][..m];
                         left.iter_mut().zip(column).for_each(|(left, g)| *left -= x * g);
                     }
+                    without.iter().for_each(|&w| left[w] = 0.0);
                     square = (1.0 - code.iter().map(|&(i, x)| x * d[i as usize]).sum::<f32>()).max(0.0);
                 }
                 let r = &mut residuals[at * n..][..n];
@@ -427,9 +433,50 @@ impl Search {
         self.patterns[self.fixed * self.n..].iter().map(|&a| a as f64).collect()
     }
 
+    /// The fibers that show each pattern best, some of them, by pattern found.
+    pub(crate) fn founders(&self, fibers: &Fibers) -> Vec<Vec<usize>> {
+        let coded = self.encode(fibers, None);
+        let mut shown: Vec<Vec<(f32, usize)>> = vec![Vec::new(); self.count()];
+        for (fiber, code) in coded.codes.iter().enumerate().filter(|(fiber, _)| coded.explained[*fiber]) {
+            code.iter().for_each(|&(i, x)| shown[i as usize].push((x.abs(), fiber)));
+        }
+        let best = |mut shown: Vec<(f32, usize)>| {
+            shown.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            shown.into_iter().take(FOUNDERS).map(|shown| shown.1).collect()
+        };
+        shown.drain(self.fixed..).map(best).collect()
+    }
+
+    /// Whether these fibers, which a pattern was found in, still share something that no other explains.
+    /// `without` is that pattern, fiber by fiber.
+    pub(crate) fn confirms(&self, fibers: &Fibers, without: &[usize]) -> Vec<bool> {
+        let n = self.n;
+        let chance = (2.0 * (2.0 * fibers.len() as f32).ln() / n as f32).sqrt();
+        let coded = self.encode(fibers, Some(without));
+        let mut confirmed = vec![false; self.count()];
+        let all: Vec<usize> = (0..fibers.len()).collect();
+        for founders in all.chunk_by(|&a, &b| without[a] == without[b]) {
+            let r = |fiber: usize| &coded.residuals[fiber * n..][..n];
+            // A little more than what would make it a stranger, so that nothing comes and goes.
+            let strange = |fiber: &usize| {
+                let (own, share) = (fibers.lengths[*fiber], coded.lengths[*fiber] as f64);
+                self.scale.is_some_and(|scale| !scale.explains(own, 1.1 * share * own))
+            };
+            let founders: Vec<usize> = founders.iter().copied().filter(strange).collect();
+            let share = |a: usize, b: usize| {
+                dot(r(a), r(b)).abs() > chance * coded.lengths[a] * coded.lengths[b]
+            };
+            let pairs = founders.iter().enumerate().flat_map(|(at, &a)| founders[..at].iter().map(move |&b| (a, b)));
+            if pairs.into_iter().any(|(a, b)| share(a, b)) {
+                confirmed[without[founders[0]]] = true;
+            }
+        }
+        confirmed
+    }
+
     /// Which of these fibers the patterns do not explain.
     pub(crate) fn unexplained(&self, fibers: &Fibers) -> Vec<usize> {
-        self.encode(fibers).unexplained()
+        self.encode(fibers, None).unexplained()
     }
 }
 

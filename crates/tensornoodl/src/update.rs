@@ -337,6 +337,13 @@ impl Adaptive {
         self.variance.resize(self.variance.len() + patterns, None);
     }
 
+    /// Forgets patterns, given by increasing number.
+    pub(crate) fn remove(&mut self, patterns: &[usize]) {
+        patterns.iter().rev().for_each(|&pattern| {
+            self.variance.remove(pattern);
+        });
+    }
+
     /// One pass: moves A(t), `origin`, by what the fibers say, which were coded with
     /// `lessons.dictionary`. In the first pass the two are the same; a further one replaces it.
     pub(crate) fn step(&self, origin: &Dictionary, lessons: &Lessons<'_>) -> Result<Pass, Error> {
