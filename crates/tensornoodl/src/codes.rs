@@ -54,6 +54,11 @@ impl Codes {
         Codes { matrix, places: tensor.places().to_vec(), rows: shape.rows, cols: shape.cols }
     }
 
+    /// Numbers the patterns as a dictionary does that has lost some and has so many now.
+    pub(crate) fn renumber(&mut self, lost: &[usize], patterns: usize) {
+        self.matrix.renumber(lost, patterns);
+    }
+
     /// X: row i is pattern i, column f is fiber f.
     pub fn matrix(&self) -> &Sparse {
         &self.matrix

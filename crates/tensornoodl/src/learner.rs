@@ -71,14 +71,18 @@ pub struct Step {
     pub roads: Roads,
     /// Passes made over the tensor.
     pub passes: usize,
-    /// Patterns that the tensor brought to light, to be used from the next one on.
+    /// Patterns that the tensor brought to light, the last ones of the dictionary now, to be used from the
+    /// next tensor on.
     pub found: usize,
-    /// Patterns that the tensor has shown to be none; the later ones move up.
+    /// Young patterns that the tensor has shown to be none, by their old numbers. They are gone, and the later ones have
+    /// moved up; codes and activity are numbered as the dictionary is after the step.
     pub lost: Vec<usize>,
     /// Time spent on the fibers: reading them, stage I, and the sums of stage III.
     pub encode_time: Duration,
     /// Time spent on moving the dictionary by these sums.
     pub update_time: Duration,
+    /// Time spent on finding patterns.
+    pub search_time: Duration,
     /// The codes that the last pass was made with; [`Codes::untangle`] makes the row and col
     /// factors of them (stage II).
     pub codes: Codes,
@@ -163,13 +167,20 @@ impl Learner {
         if self.dictionary.patterns() > 0 {
             return self.learn_from(tensor.shape(), || [Ok(tensor)]);
         }
-        let before = self.clone();
+        let (before, begun) = (self.clone(), Instant::now());
         let found = self.growth.as_mut().map_or(Vec::new(), |growth| growth.start(tensor));
-        let step = self.extend(found).and_then(|_| self.learn_from(tensor.shape(), || [Ok(tensor)]));
-        if step.is_err() {
-            *self = before;
+        let started = self.extend(found);
+        let search_time = begun.elapsed();
+        match started.and_then(|_| self.learn_from(tensor.shape(), || [Ok(tensor)])) {
+            Ok(mut step) => {
+                step.search_time += search_time;
+                Ok(step)
+            }
+            Err(error) => {
+                *self = before;
+                Err(error)
+            }
         }
-        step
     }
 
     /// Adds patterns; returns how many.
@@ -306,6 +317,7 @@ impl Learner {
                 lost: Vec::new(),
                 encode_time,
                 update_time,
+                search_time: Duration::ZERO,
                 codes: found.codes(shape),
             };
             let strangers = lessons.strangers.take();
@@ -327,12 +339,21 @@ impl Learner {
             *adaptive = state.unwrap_or_else(|| adaptive.clone());
             *steps = number;
             if let (Some(growth), Some(strangers)) = (growth, strangers) {
+                let begun = Instant::now();
                 let lost = growth.review(origin);
                 origin.remove(&lost);
                 adaptive.remove(&lost);
-                step.lost = lost;
                 let found = growth.grow(origin, strangers);
                 step.found = self.extend(found)?;
+                // Numbered as in the dictionary from now on.
+                let patterns = self.dictionary.patterns();
+                step.codes.renumber(&lost, patterns);
+                lost.iter().rev().for_each(|&pattern| {
+                    step.activity.remove(pattern);
+                });
+                step.activity.resize(patterns, 0);
+                step.lost = lost;
+                step.search_time = begun.elapsed();
             }
             return Ok(step);
         }

@@ -14,61 +14,71 @@ use crate::untangle::Factors;
 /// Which found pattern stands for which true one, and with which sign.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matching {
-    /// For every true pattern the found one.
-    pub found: Vec<usize>,
+    /// For every true pattern the found one; none where there are fewer of them.
+    pub found: Vec<Option<usize>>,
     /// For every true pattern the sign, 1 or -1, that its found one needs.
     pub sign: Vec<f64>,
 }
 
 impl Matching {
-    /// The assignment with the largest sum of |cos| between true and found patterns.
+    /// The assignment with the largest sum of |cos| between true and found patterns, of which there may be
+    /// more or fewer.
     pub fn new(found: &Dictionary, truth: &Dictionary) -> Result<Matching, Error> {
-        let (n, m) = (truth.features(), truth.patterns());
+        let n = truth.features();
         if found.features() != n {
             return Err(Error::Features { tensor: n, dictionary: found.features() });
         }
-        if found.patterns() != m {
-            return Err(Error::Length { what: "patterns", got: found.patterns(), expected: m });
+        let (m, count) = (truth.patterns(), found.patterns());
+        let mut cosines = vec![0.0; m * count];
+        if count > 0 {
+            transposed_product(&mut cosines, found.values(), truth.values(), n);
         }
-        let mut cosines = vec![0.0; m * m];
-        transposed_product(&mut cosines, found.values(), truth.values(), n);
-        let of_truth = |i: usize| &cosines[i * m..(i + 1) * m];
+        let cosine = |truth: usize, found: usize| cosines[truth * count + found];
 
-        // If the nearest patterns are all different, no other assignment can be better.
-        let nearest: Vec<usize> = (0..m)
-            .map(|i| {
-                (0..m).max_by(|&a, &b| of_truth(i)[a].abs().total_cmp(&of_truth(i)[b].abs())).unwrap_or(i)
-            })
+        // If the patterns nearest to those of the smaller dictionary are all different, no other assignment
+        // can be better.
+        let swapped = count < m;
+        let (few, many) = if swapped { (count, m) } else { (m, count) };
+        let size = |few: usize, many: usize| {
+            if swapped { cosine(many, few).abs() } else { cosine(few, many).abs() }
+        };
+        let nearest: Vec<usize> = (0..few)
+            .map(|i| (0..many).max_by(|&a, &b| size(i, a).total_cmp(&size(i, b))).unwrap_or(i))
             .collect();
-        let mut taken = vec![false; m];
-        let distinct = nearest.iter().all(|&found| !std::mem::replace(&mut taken[found], true));
+        let mut taken = vec![false; many];
+        let distinct = nearest.iter().all(|&other| !std::mem::replace(&mut taken[other], true));
         let assignment = if distinct {
             nearest
         } else {
-            let weights =
-                Matrix::from_fn(m, m, |(i, found)| (of_truth(i)[found].abs() * (1u64 << 40) as f64) as i64);
+            let weights = Matrix::from_fn(few, many, |(i, other)| (size(i, other) * (1u64 << 40) as f64) as i64);
             kuhn_munkres(&weights).1
         };
-        let sign = assignment.iter().enumerate().map(|(i, &found)| of_truth(i)[found].signum()).collect();
-        Ok(Matching { found: assignment, sign })
+        let mut matched = vec![None; m];
+        for (i, &other) in assignment.iter().enumerate() {
+            let (truth, found) = if swapped { (other, i) } else { (i, other) };
+            matched[truth] = Some(found);
+        }
+        let sign = |(i, found): (usize, &Option<usize>)| found.map_or(1.0, |found| cosine(i, found).signum());
+        let sign = matched.iter().enumerate().map(sign).collect();
+        Ok(Matching { found: matched, sign })
     }
 
-    /// For every found pattern the true one and the sign.
-    fn inverse(&self) -> Vec<(u32, f64)> {
-        let mut inverse = vec![(0, 1.0); self.found.len()];
-        for (truth, (&found, &sign)) in self.found.iter().zip(&self.sign).enumerate() {
-            inverse[found] = (truth as u32, sign);
+    /// For every found pattern the true one and the sign; those that stand for none get numbers of their own.
+    fn inverse(&self, found: usize) -> Vec<(u32, f64)> {
+        let m = self.found.len();
+        let mut inverse: Vec<(u32, f64)> = (0..found).map(|i| ((m + i) as u32, 1.0)).collect();
+        for (truth, (found, &sign)) in self.found.iter().zip(&self.sign).enumerate() {
+            found.iter().for_each(|&found| inverse[found] = (truth as u32, sign));
         }
         inverse
     }
 
-    /// The differences sign A_found - A*, n x m.
+    /// The differences sign A_found - A*, n x m; -A* where there is none.
     fn differences(&self, found: &Dictionary, truth: &Dictionary) -> Vec<f64> {
-        let mut differences = truth.values().to_vec();
-        for (column, (&i, &sign)) in
-            differences.chunks_exact_mut(truth.features()).zip(self.found.iter().zip(&self.sign))
-        {
-            column.iter_mut().zip(found.pattern(i)).for_each(|(d, a)| *d = sign * a - *d);
+        let mut differences: Vec<f64> = truth.values().iter().map(|a| -a).collect();
+        let columns = differences.chunks_exact_mut(truth.features());
+        for (column, (i, &sign)) in columns.zip(self.found.iter().zip(&self.sign)) {
+            i.iter().for_each(|&i| add_scaled(column, sign, found.pattern(i)));
         }
         differences
     }
@@ -79,7 +89,7 @@ impl Matching {
         (dot(&differences, &differences) / truth.patterns() as f64).sqrt()
     }
 
-    /// The distance of every true pattern from its found one.
+    /// The distance of every true pattern from its found one, 1 where there is none.
     pub fn distances(&self, found: &Dictionary, truth: &Dictionary) -> Vec<f64> {
         let differences = self.differences(found, truth);
         differences.chunks_exact(truth.features()).map(|d| dot(d, d).sqrt()).collect()
@@ -122,7 +132,7 @@ impl Matching {
     /// Calls `each(x, true x)` for every entry that is not zero in both.
     fn compare(&self, found: &Codes, truth: &Codes, mut each: impl FnMut(f64, f64)) {
         assert_eq!(found.places(), truth.places(), "codes of the same fibers");
-        let inverse = self.inverse();
+        let inverse = self.inverse(found.matrix().rows());
         let mut aligned: Vec<(u32, f64)> = Vec::new();
         for (found, truth) in found.matrix().columns().zip(truth.matrix().columns()) {
             aligned.clear();
@@ -149,7 +159,8 @@ impl Matching {
         let error = |found: &Sparse, truth: &Sparse| {
             let (mut error, mut energy) = (0.0, 0.0);
             for &i in &shown {
-                let (column, true_column) = (found.column(self.found[i]), truth.column(i));
+                let column = self.found[i].map_or(&[][..], |i| found.column(i));
+                let true_column = truth.column(i);
                 let (mut square, mut product, mut true_square) = (0.0, 0.0, 0.0);
                 merge(column, true_column, &mut |x, true_x| {
                     square += x * x;

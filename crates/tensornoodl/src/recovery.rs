@@ -9,6 +9,9 @@ use crate::metrics::{Matching, Oracle};
 use crate::params::Params;
 use crate::synthetic::{Planted, PlantedTensor};
 
+/// A pattern farther than this from the true one does not stand for it.
+const FAR: f64 = 0.5;
+
 /// A planted stream and the learner it feeds.
 #[derive(Debug, Clone)]
 pub struct Recovery {
@@ -17,7 +20,8 @@ pub struct Recovery {
     matching: Matching,
     oracle: Option<Oracle>,
     last: Option<PlantedTensor>,
-    unseen: Vec<bool>,
+    /// Fibers that have shown each true pattern so far.
+    shown: Vec<usize>,
     coverage_step: Option<u64>,
     fibers: usize,
     codes: usize,
@@ -35,6 +39,19 @@ pub struct Progress {
     pub error_x: f64,
     /// Whether those codes have the true signs and support.
     pub support: bool,
+    /// Patterns found and to be found after the step.
+    pub census: Census,
+}
+
+/// Which patterns there are, and which were found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Census {
+    /// True patterns that two fibers or more have shown so far: one alone can be told from no noise.
+    pub seen: usize,
+    /// True patterns that a found one is nearer to than 0.5.
+    pub found: usize,
+    /// All other patterns of the dictionary: sums of several, twins, or nothing.
+    pub spurious: usize,
 }
 
 /// The state of the recovery: the last tensor, factorized with the dictionary as it is now.
@@ -56,6 +73,8 @@ pub struct Outcome {
     pub coverage_step: Option<u64>,
     /// Mean number of patterns in a fiber, over all tensors.
     pub mean_code_size: f64,
+    /// Which patterns there are, and which were found.
+    pub census: Census,
     /// With noise: the error of least squares with the true codes over the same tensors.
     pub oracle_error_a: Option<f64>,
     /// Time spent learning, without making tensors and measuring errors.
@@ -65,16 +84,26 @@ pub struct Outcome {
 impl Recovery {
     /// Starts at A(0), every column at this distance from the true one.
     pub fn new(planted: Planted, start_distance: f64, params: Params) -> Result<Recovery, Error> {
-        let start = planted.start(start_distance)?;
-        let (n, m) = (start.features(), start.patterns());
-        let matching = Matching::new(&start, planted.true_dictionary())?;
+        let learner = Learner::new(planted.start(start_distance)?, params)?;
+        Recovery::with(planted, learner)
+    }
+
+    /// Starts from nothing.
+    pub fn from_nothing(planted: Planted, params: Params) -> Result<Recovery, Error> {
+        let learner = Learner::from_nothing(planted.plan().features, params)?;
+        Recovery::with(planted, learner)
+    }
+
+    fn with(planted: Planted, learner: Learner) -> Result<Recovery, Error> {
+        let truth = planted.true_dictionary();
+        let (n, m) = (truth.features(), truth.patterns());
         Ok(Recovery {
             oracle: (planted.plan().noise > 0.0).then(|| Oracle::new(n, m)),
-            learner: Learner::new(start, params)?,
+            matching: Matching::new(learner.dictionary(), truth)?,
+            learner,
             planted,
-            matching,
             last: None,
-            unseen: vec![true; m],
+            shown: vec![0; m],
             coverage_step: None,
             fibers: 0,
             codes: 0,
@@ -111,8 +140,8 @@ impl Recovery {
         };
 
         let truth = &made.true_codes;
-        truth.matrix().columns().flatten().for_each(|&(i, _)| self.unseen[i as usize] = false);
-        if self.coverage_step.is_none() && !self.unseen.contains(&true) {
+        truth.matrix().columns().flatten().for_each(|&(i, _)| self.shown[i as usize] += 1);
+        if self.coverage_step.is_none() && !self.shown.contains(&0) {
             self.coverage_step = Some(t);
         }
         self.fibers += step.fibers;
@@ -122,17 +151,27 @@ impl Recovery {
         }
         // Patterns that are near keep their names; only where one is not can the matching change.
         let (found, planted) = (self.learner.dictionary(), self.planted.true_dictionary());
-        if self.matching.distances(found, planted).iter().any(|distance| *distance > 0.5) {
+        let other_names = step.found > 0 || !step.lost.is_empty() || t == 1;
+        if other_names || self.matching.distances(found, planted).iter().any(|d| *d > FAR) {
             self.matching = Matching::new(found, planted)?;
         }
         let progress = Progress {
             error_a: self.matching.error_a(found, planted),
             error_x: self.matching.error_x(&step.codes, truth),
             support: self.matching.same_support(&step.codes, truth),
+            census: self.census(&self.matching),
             step,
         };
         self.last = Some(made);
         Ok(progress)
+    }
+
+    fn census(&self, matching: &Matching) -> Census {
+        let (dictionary, truth) = (self.learner.dictionary(), self.planted.true_dictionary());
+        let near = |distance: &&f64| **distance <= FAR;
+        let found = matching.distances(dictionary, truth).iter().filter(near).count();
+        let seen = self.shown.iter().filter(|count| **count >= 2).count();
+        Census { seen, found, spurious: dictionary.patterns() - found }
     }
 
     /// Where the recovery stands, patterns matched anew.
@@ -149,6 +188,7 @@ impl Recovery {
             error_c: 0.0,
             coverage_step: self.coverage_step,
             mean_code_size: self.codes as f64 / self.fibers.max(1) as f64,
+            census: self.census(&matching),
             oracle_error_a: None,
             learn_time: self.learn_time,
         };

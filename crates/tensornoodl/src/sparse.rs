@@ -46,6 +46,23 @@ impl Sparse {
         Sparse { rows: self.rows, starts, entries }
     }
 
+    /// Takes some rows out, given by increasing number; the later ones move up, and then there are so many.
+    pub(crate) fn renumber(&mut self, lost: &[usize], rows: usize) {
+        let kept = |row: u32| {
+            let before = lost.partition_point(|&lost| lost < row as usize);
+            (lost.get(before) != Some(&(row as usize))).then_some(row - before as u32)
+        };
+        if !lost.is_empty() {
+            let mut matrix = Sparse::new(rows);
+            for column in self.columns() {
+                let entries = column.iter().filter_map(|&(row, x)| Some((kept(row)?, x)));
+                matrix.push(&entries.collect::<Vec<_>>());
+            }
+            *self = matrix;
+        }
+        self.rows = rows;
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows

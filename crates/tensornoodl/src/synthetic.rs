@@ -72,6 +72,12 @@ pub struct Plan {
     pub col_values: Values,
     /// Expected length of the Gaussian noise added to every non-zero fiber.
     pub noise: f64,
+    /// Everything, noise too, is multiplied by this.
+    pub scale: f64,
+    /// So many patterns, the last ones, are absent at first.
+    pub late: usize,
+    /// The step at which they appear.
+    pub late_step: u64,
     /// All draws come from this number and the step.
     pub seed: u64,
 }
@@ -89,6 +95,9 @@ impl Default for Plan {
             row_values: Values::Rademacher,
             col_values: Values::Rademacher,
             noise: 0.0,
+            scale: 1.0,
+            late: 0,
+            late_step: 1,
             seed: 42,
         }
     }
@@ -106,7 +115,9 @@ impl Plan {
         within("beta", self.beta, Above(0.0), AtMost(1.0))?;
         within("the floor of the row values", self.row_values.floor(), Above(0.0), AtMost(1.0))?;
         within("the floor of the col values", self.col_values.floor(), Above(0.0), AtMost(1.0))?;
-        within("noise", self.noise, AtLeast(0.0), Below(f64::INFINITY))
+        within("noise", self.noise, AtLeast(0.0), Below(f64::INFINITY))?;
+        within("scale", self.scale, AtLeast(1e-50), AtMost(1e50))?;
+        within("late", self.late as f64, AtLeast(0.0), AtMost(self.patterns as f64))
     }
 
     /// About how many bytes it takes to learn this plan back: a tensor and a few dictionaries and
@@ -222,8 +233,9 @@ impl Planted {
         let plan = &self.plan;
         let (n, m) = (plan.features, plan.patterns);
         let mut rng = plan.rng(Purpose::Factors(step));
-        let true_rows = draw_factor(&mut rng, plan.rows, m, plan.alpha, plan.row_values);
-        let true_cols = draw_factor(&mut rng, plan.cols, m, plan.beta, plan.col_values);
+        let here = if step < plan.late_step { m - plan.late } else { m };
+        let true_rows = draw_factor(&mut rng, plan.rows, (m, here), plan.alpha, plan.row_values, plan.scale);
+        let true_cols = draw_factor(&mut rng, plan.cols, (m, here), plan.beta, plan.col_values, 1.0);
 
         // S = (C khatri-rao B)', only where it is not zero: (col, row, pattern, b c).
         let mut entries: Vec<(u32, u32, u32, f64)> = Vec::new();
@@ -246,7 +258,7 @@ impl Planted {
         values.resize(n * places.len(), 0.0);
         if plan.noise > 0.0 {
             let mut rng = plan.rng(Purpose::Noise(step));
-            let scale = plan.noise / (n as f64).sqrt();
+            let scale = plan.scale * plan.noise / (n as f64).sqrt();
             values.iter_mut().for_each(|y| *y = scale * rng.sample::<f64, _>(StandardNormal));
         }
         values.par_chunks_exact_mut(n).enumerate().with_min_len(64).for_each(|(fiber, y)| {
@@ -264,17 +276,25 @@ impl Planted {
     }
 }
 
-/// A factor (length x m): every entry is non-zero with the given probability.
-fn draw_factor(rng: &mut ChaCha8Rng, length: usize, m: usize, probability: f64, values: Values) -> Sparse {
+/// A factor (length x m): every entry is non-zero with the given probability, but only of the patterns that
+/// are here already.
+fn draw_factor(
+    rng: &mut ChaCha8Rng,
+    length: usize,
+    (m, here): (usize, usize),
+    probability: f64,
+    values: Values,
+    scale: f64,
+) -> Sparse {
     let mut factor = Sparse::new(length);
-    for _ in 0..m {
+    for i in 0..m {
         let mut column = Vec::new();
         for at in 0..length {
             if rng.random::<f64>() < probability {
-                column.push((at as u32, values.draw(rng)));
+                column.push((at as u32, scale * values.draw(rng)));
             }
         }
-        factor.push(&column);
+        factor.push(if i < here { &column } else { &[] });
     }
     factor
 }

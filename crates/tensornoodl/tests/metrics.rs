@@ -26,7 +26,7 @@ fn the_best_assignment_is_not_the_greedy_one() {
     let matching = Matching::new(&found, &truth).unwrap();
     assert_eq!(
         (matching.found.as_slice(), matching.sign.as_slice()),
-        ([0, 1].as_slice(), [1.0, 1.0].as_slice())
+        ([Some(0), Some(1)].as_slice(), [1.0, 1.0].as_slice())
     );
     // |(0.2, -0.6, 0)|^2 + |(0.8, 0, 0.4)|^2 = 0.4 + 0.8, over two unit columns.
     assert!((matching.error_a(&found, &truth) - 0.6_f64.sqrt()).abs() < 1e-15);
@@ -42,7 +42,7 @@ fn the_best_assignment_is_not_the_greedy_one() {
 #[test]
 fn codes_are_compared_through_the_matching() {
     // Found pattern 1 is true pattern 0 upside down, found 0 is true 1.
-    let matching = Matching { found: vec![1, 0], sign: vec![-1.0, 1.0] };
+    let matching = Matching { found: vec![Some(1), Some(0)], sign: vec![-1.0, 1.0] };
     let tensor = tensor(2, 3);
     let codes = |columns: &[&[(u32, f64)]]| Codes::new(sparse(2, columns), &tensor);
     let truth = codes(&[&[(0, 2.0)], &[(0, 1.0), (1, -1.0)], &[]]);
@@ -64,7 +64,7 @@ fn codes_are_compared_through_the_matching() {
 
 #[test]
 fn factors_are_compared_up_to_scale() {
-    let matching = Matching { found: vec![1, 0, 2], sign: vec![1.0; 3] };
+    let matching = Matching { found: vec![Some(1), Some(0), Some(2)], sign: vec![1.0; 3] };
     // True pattern 2 has no col: its rows show in no fiber, and are not held against anyone.
     let true_rows = sparse(3, &[&[(0, 1.0), (2, -1.0)], &[(1, 2.0)], &[(0, 5.0)]]);
     let true_cols = sparse(2, &[&[(0, 1.0)], &[(0, 1.0), (1, 1.0)], &[]]);
@@ -106,10 +106,27 @@ fn the_oracle_solves_least_squares_with_the_true_codes() {
 }
 
 #[test]
-fn dictionaries_that_cannot_be_matched_are_refused() {
-    let a = Dictionary::from_columns(2, vec![1.0; 4]).unwrap();
-    let fewer = Dictionary::from_columns(2, vec![1.0; 2]).unwrap();
+fn dictionaries_of_other_sizes_are_matched_as_far_as_they_go() {
+    let truth = Dictionary::from_columns(2, vec![1.0, 0.0, 0.6, 0.8]).unwrap();
+    let fewer = Dictionary::from_columns(2, vec![-0.6, -0.8]).unwrap();
+    let matching = Matching::new(&fewer, &truth).unwrap();
+    assert_eq!((matching.found.as_slice(), matching.sign[1]), ([None, Some(0)].as_slice(), -1.0));
+    // One pattern is right, the other one missing.
+    assert_eq!(matching.distances(&fewer, &truth), [1.0, 0.0]);
+    assert!((matching.error_a(&fewer, &truth) - 0.5_f64.sqrt()).abs() < 1e-15);
+
+    // One too many: its codes are wrong whatever they are.
+    let more = Dictionary::from_columns(2, vec![0.0, 1.0, 0.6, 0.8, 1.0, 0.0]).unwrap();
+    let matching = Matching::new(&more, &truth).unwrap();
+    assert_eq!(matching.found, [Some(2), Some(1)]);
+    let tensor = tensor(2, 1);
+    let codes = |column: &[(u32, f64)]| Codes::new(sparse(3, &[column]), &tensor);
+    let true_codes = Codes::new(sparse(2, &[&[(0, 1.0), (1, 2.0)]]), &tensor);
+    assert!(matching.same_support(&codes(&[(1, 2.0), (2, 1.0)]), &true_codes));
+    let wrong = codes(&[(0, 1.0), (1, 2.0), (2, 1.0)]);
+    assert!(!matching.same_support(&wrong, &true_codes));
+    assert!((matching.error_x(&wrong, &true_codes) - 0.2_f64.sqrt()).abs() < 1e-15);
+
     let longer = Dictionary::from_columns(4, vec![1.0; 8]).unwrap();
-    assert!(Matching::new(&fewer, &a).is_err());
-    assert!(Matching::new(&longer, &a).is_err());
+    assert!(Matching::new(&longer, &truth).is_err());
 }

@@ -198,7 +198,7 @@ proptest! {
         prop_assert!(matching.error_a(&disguised, &dictionary) < 1e-15);
         prop_assert!(matching.closeness(&disguised, &dictionary).0 < 1e-15);
         for (found, &i) in order.iter().enumerate() {
-            prop_assert_eq!(matching.found[i], found);
+            prop_assert_eq!(matching.found[i], Some(found));
         }
     }
 }

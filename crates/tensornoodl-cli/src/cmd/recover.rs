@@ -21,6 +21,7 @@ Examples:
   noodl recover                                       the demo's stream, to 1e-10
   noodl recover --step paper --eta-a 40               with the paper's step
   noodl recover --noise 0.1 --max-steps 60            noise, compared with one who knows the codes
+  noodl recover --start data                          from nothing: no A(0), no number of patterns, no scale
   noodl recover --row-values subgaussian:0.5 --json   codes that are not +-1, a line for each tensor
 
 The last line of --json, and the summary, are of the last tensor factorized with the final dictionary.";
@@ -56,11 +57,24 @@ pub(crate) struct Args {
     /// Expected length of the Gaussian noise added to each fiber.
     #[arg(long, default_value_t = 0.0, help_heading = "What is planted")]
     noise: f64,
+    /// Factor that everything is multiplied by, noise too.
+    #[arg(long, default_value_t = 1.0, help_heading = "What is planted")]
+    scale: f64,
+    /// Number of patterns, the last ones, that are absent at first.
+    #[arg(long, default_value_t = 0, help_heading = "What is planted")]
+    late: usize,
+    /// Tensor at which they appear.
+    #[arg(long, default_value_t = 1, value_name = "STEP", help_heading = "What is planted")]
+    late_step: u64,
     /// Seed of all random draws.
     #[arg(long, default_value_t = 42, help_heading = "What is planted")]
     seed: u64,
+    /// Start from a dictionary near the true one, or from nothing: patterns, their number and all parameters
+    /// are found in the data.
+    #[arg(long, value_enum, default_value_t = From::Near, help_heading = "Method")]
+    start: From,
     /// Distance of each column of A(0) from the true one [default: 2/ln n, at most 1].
-    #[arg(long, value_name = "DISTANCE", help_heading = "What is planted")]
+    #[arg(long, value_name = "DISTANCE", help_heading = "Method")]
     start_distance: Option<f64>,
 
     /// How the dictionary moves.
@@ -78,15 +92,17 @@ pub(crate) struct Args {
     /// Fibers to learn from: all, or the independent ones at row = col as in the theory.
     #[arg(long, value_enum, default_value_t = SampleSet::All, help_heading = "Method")]
     samples: SampleSet,
-    /// Smallest magnitude of a true code [default: what the laws of the values imply].
+    /// Smallest magnitude of a true code [default: what the laws of the values imply]. With --start data, in units
+    /// of what is found.
     #[arg(long, help_heading = "Method")]
     code_floor: Option<f64>,
     /// Step size of iterative hard thresholding.
     #[arg(long, default_value_t = Params::default().eta_x, help_heading = "Method")]
     eta_x: f64,
-    /// Threshold of iterative hard thresholding.
-    #[arg(long, default_value_t = Params::default().tau, help_heading = "Method")]
-    tau: f64,
+    /// Threshold of iterative hard thresholding [default: 0.1 times --scale]. With --start data, in units of the
+    /// smallest code found.
+    #[arg(long, help_heading = "Method")]
+    tau: Option<f64>,
     /// Most steps of iterative hard thresholding.
     #[arg(long, default_value_t = Params::default().iht_steps, help_heading = "Method")]
     iht_steps: usize,
@@ -112,6 +128,12 @@ pub(crate) struct Args {
     /// Show no progress: no bar, and no JSON lines where stderr is not a terminal.
     #[arg(long, short, help_heading = "Run")]
     quiet: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum From {
+    Near,
+    Data,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -173,6 +195,9 @@ impl Args {
             row_values: self.row_values.0,
             col_values: self.col_values.0,
             noise: self.noise,
+            scale: self.scale,
+            late: self.late,
+            late_step: self.late_step,
             seed: self.seed,
         }
     }
@@ -196,9 +221,15 @@ impl Args {
                 SampleSet::Independent => Samples::Independent,
             },
             passes: self.passes.0,
-            code_floor: self.code_floor.unwrap_or(self.row_values.0.floor() * self.col_values.0.floor()),
+            code_floor: self.code_floor.unwrap_or(match self.start {
+                From::Near => self.scale * self.row_values.0.floor() * self.col_values.0.floor(),
+                From::Data => Params::default().code_floor,
+            }),
             eta_x: self.eta_x,
-            tau: self.tau,
+            tau: self.tau.unwrap_or(match self.start {
+                From::Near => self.scale * Params::default().tau,
+                From::Data => Params::default().tau,
+            }),
             iht_steps: self.iht_steps,
             code_tolerance: self.code_tolerance,
         })
@@ -236,11 +267,16 @@ fn recover(args: &Args) -> anyhow::Result<()> {
     memory::check(plan.bytes())?;
     let planted = Planted::new(plan)?;
     let distance = args.start_distance.unwrap_or_else(|| planted.paper_distance());
-    let mut recovery = Recovery::new(planted, distance, args.params()?)?;
+    let (mut recovery, start_error) = match args.start {
+        From::Near => (Recovery::new(planted, distance, args.params()?)?, distance),
+        // Without patterns, all of A* is missing.
+        From::Data => (Recovery::from_nothing(planted, args.params()?)?, 1.0),
+    };
 
     let goal = Goal { tolerance: args.tolerance, max_steps: args.max_steps };
     let mut progress = Progress::new(goal, args.quiet || args.json);
-    let mut errors = vec![distance];
+    let mut errors = vec![start_error];
+    let mut init_seconds = None;
     let mut stdout = io::stdout().lock();
     // At least one tensor: without it there are no codes and no factors to judge.
     while errors.len() == 1
@@ -248,6 +284,9 @@ fn recover(args: &Args) -> anyhow::Result<()> {
     {
         let now = recovery.advance()?;
         errors.push(now.error_a);
+        if args.start == From::Data {
+            init_seconds.get_or_insert(now.step.search_time.as_secs_f64());
+        }
         if args.json {
             serde_json::to_writer(&mut stdout, &StepRecord::new(&now))?;
             writeln!(stdout)?;
@@ -260,13 +299,13 @@ fn recover(args: &Args) -> anyhow::Result<()> {
     let seconds = begun.elapsed();
     let converged = outcome.error_a <= args.tolerance;
     if args.json {
-        serde_json::to_writer(&mut stdout, &OutcomeRecord::new(&outcome, seconds, converged))?;
+        serde_json::to_writer(&mut stdout, &OutcomeRecord::new(&outcome, seconds, converged, init_seconds))?;
         writeln!(stdout)?;
     } else {
         let mut stdout = anstream::AutoStream::auto(stdout);
         let style = Style::new().fg_color(Some(AnsiColor::Cyan.into())).bold();
         let curve = Curve { label: "error of A", glyph: '●', style, errors: &errors };
-        write!(stdout, "{}\n{}", plot::convergence(&[curve]), summary(&outcome, converged, seconds))?;
+        write!(stdout, "{}\n{}", plot::convergence(&[curve]), summary(&outcome, converged, seconds, init_seconds))?;
     }
     if args.strict && !converged {
         return Err(anyhow!(NotConverged));
@@ -275,7 +314,7 @@ fn recover(args: &Args) -> anyhow::Result<()> {
 }
 
 /// The outcome in words.
-fn summary(outcome: &Outcome, converged: bool, total: Duration) -> String {
+fn summary(outcome: &Outcome, converged: bool, total: Duration, init_seconds: Option<f64>) -> String {
     let verdict = if converged { "recovered" } else { "stopped" };
     let support = if outcome.support { "signs and supports exact" } else { "signs or supports differ" };
     let coverage = match outcome.coverage_step {
@@ -289,8 +328,16 @@ fn summary(outcome: &Outcome, converged: bool, total: Duration) -> String {
         ),
         None => String::new(),
     };
+    let census = match init_seconds {
+        Some(seconds) => format!(
+            "  patterns      {} found of {} seen in two fibers or more, {} spurious; {seconds:.2} s for the first search\n",
+            outcome.census.found, outcome.census.seen, outcome.census.spurious
+        ),
+        None => String::new(),
+    };
     format!(
         "{verdict} after {} tensors; {coverage}\n\
+         {census}\
         \x20 dictionary A  {:.1e}   relative error\n\
          {oracle}\
         \x20 codes X       {:.1e}   {support}, {:.2} patterns in a fiber\n\
@@ -321,12 +368,17 @@ struct StepRecord {
     fibers_used: usize,
     mean_code_size: f64,
     patterns_active: usize,
+    patterns: usize,
+    patterns_found: usize,
+    patterns_seen: usize,
+    spurious: usize,
     direct: usize,
     iht: usize,
     unsettled: usize,
     passes: usize,
     encode_seconds: f64,
     update_seconds: f64,
+    search_seconds: f64,
 }
 
 impl StepRecord {
@@ -344,12 +396,17 @@ impl StepRecord {
             fibers_used: step.fibers_used,
             mean_code_size: step.mean_code_size,
             patterns_active: step.activity.iter().filter(|count| **count > 0).count(),
+            patterns: step.activity.len(),
+            patterns_found: progress.census.found,
+            patterns_seen: progress.census.seen,
+            spurious: progress.census.spurious,
             direct: step.roads.direct,
             iht: step.roads.iht,
             unsettled: step.roads.unsettled,
             passes: step.passes,
             encode_seconds: step.encode_time.as_secs_f64(),
             update_seconds: step.update_time.as_secs_f64(),
+            search_seconds: step.search_time.as_secs_f64(),
         }
     }
 }
@@ -365,6 +422,11 @@ struct OutcomeRecord {
     error_c: f64,
     coverage_step: Option<u64>,
     mean_code_size: f64,
+    patterns_found: usize,
+    patterns_seen: usize,
+    spurious: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    init_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     oracle_error_a: Option<f64>,
     seconds: f64,
@@ -373,7 +435,7 @@ struct OutcomeRecord {
 }
 
 impl OutcomeRecord {
-    fn new(outcome: &Outcome, seconds: Duration, converged: bool) -> OutcomeRecord {
+    fn new(outcome: &Outcome, seconds: Duration, converged: bool, init: Option<f64>) -> OutcomeRecord {
         OutcomeRecord {
             r#type: "outcome",
             steps: outcome.steps,
@@ -384,6 +446,10 @@ impl OutcomeRecord {
             error_c: outcome.error_c,
             coverage_step: outcome.coverage_step,
             mean_code_size: outcome.mean_code_size,
+            patterns_found: outcome.census.found,
+            patterns_seen: outcome.census.seen,
+            spurious: outcome.census.spurious,
+            init_seconds: init,
             oracle_error_a: outcome.oracle_error_a,
             seconds: seconds.as_secs_f64(),
             learn_seconds: outcome.learn_time.as_secs_f64(),
