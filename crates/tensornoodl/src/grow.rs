@@ -61,7 +61,8 @@ impl Growth {
         let p = tensor.fibers();
         let every = p.div_ceil(MOST_FIBERS).max(1);
         let mut sample = std::mem::replace(&mut self.pool, Fibers::new(self.n));
-        (0..p).step_by(every).for_each(|fiber| sample.push(tensor.fiber(fiber)));
+        let waiting = sample.len();
+        (0..p).step_by(every).for_each(|fiber| sample.push(tensor, fiber));
         self.null.add(&sample);
         let mut search = Search::new(self.n, Vec::new(), None, self.seed);
         let mut left = search.run(&sample, &mut self.null);
@@ -71,7 +72,7 @@ impl Growth {
             let mut more = Fibers::new(self.n);
             for some in others.chunks(MOST_FIBERS) {
                 let mut fibers = Fibers::new(self.n);
-                some.iter().for_each(|&fiber| fibers.push(tensor.fiber(fiber)));
+                some.iter().for_each(|&fiber| fibers.push(tensor, fiber));
                 let mut unexplained = search.unexplained(&fibers);
                 unexplained.truncate(MOST_FIBERS - more.len());
                 more.take(&fibers, &unexplained);
@@ -80,6 +81,8 @@ impl Growth {
             left = search.run(&sample, &mut self.null);
             self.scale = search.measure(&sample);
         }
+        // Those of the tensor will be met again when it is learned from.
+        left.retain(|&fiber| fiber < waiting);
         self.end(search, &sample, &left)
     }
 
@@ -87,9 +90,10 @@ impl Growth {
     pub(crate) fn grow(&mut self, dictionary: &Dictionary, strangers: Strangers) -> Vec<f64> {
         self.listen(strangers.rests);
         let strangers = strangers.fibers;
-        self.fresh += strangers.len();
         let mut pool = std::mem::replace(&mut self.pool, Fibers::new(self.n));
-        pool.take(&strangers, &(0..strangers.len()).collect::<Vec<_>>());
+        let waiting = pool.len();
+        pool.take_new(&strangers);
+        self.fresh += pool.len() - waiting;
         let oldest = pool.len().saturating_sub(MOST_FIBERS);
         self.pool.take(&pool, &(oldest..pool.len()).collect::<Vec<_>>());
         if self.fresh < self.patience || self.pool.len() < 2 {
@@ -157,7 +161,7 @@ impl Growth {
         without.retain(|&pattern| !confirmed[pattern]);
         for &pattern in without.iter().rev() {
             if let Some(founders) = self.lives.remove(pattern).founders {
-                self.pool.take(&founders, &(0..founders.len()).collect::<Vec<_>>());
+                self.pool.take_new(&founders);
             }
         }
         without

@@ -10,6 +10,8 @@
 //! All of it is relative to a fiber's own length, so that the scale of the data does not matter, and in
 //! single precision: the learner makes what is found exact.
 
+use std::collections::HashSet;
+
 use rand::seq::index;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -17,6 +19,7 @@ use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
 use crate::dense::{Cholesky, add_product, transposed_product};
+use crate::tensor::Tensor;
 
 /// While nothing is known of codes and noise, a fiber whose residual is longer than this share of it is unexplained.
 const UNEXPLAINED: f32 = 0.5;
@@ -51,23 +54,30 @@ pub(crate) struct Fibers {
     n: usize,
     values: Vec<f32>,
     pub(crate) lengths: Vec<f64>,
+    /// A fiber that comes again, because a tensor is used again, has the same mark.
+    marks: Vec<u64>,
 }
 
 impl Fibers {
     pub(crate) fn new(n: usize) -> Fibers {
-        Fibers { n, values: Vec::new(), lengths: Vec::new() }
+        Fibers { n, values: Vec::new(), lengths: Vec::new(), marks: Vec::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.lengths.len()
     }
 
-    /// Appends a fiber, scaled to unit length; one without length is left out.
-    pub(crate) fn push(&mut self, y: &[f64]) {
+    /// Appends a fiber of a tensor, scaled to unit length; one without length is left out.
+    pub(crate) fn push(&mut self, tensor: &Tensor<'_>, fiber: usize) {
+        let (y, place) = (tensor.fiber(fiber), tensor.places()[fiber]);
         let length = crate::dense::dot(y, y).sqrt();
         if length > 0.0 {
             self.values.extend(y.iter().map(|y| (y / length) as f32));
             self.lengths.push(length);
+            // Fowler, Noll and Vo's hash, by words.
+            let words = [place.row.into(), place.col.into()].into_iter().chain(y.iter().map(|y| y.to_bits()));
+            let mix = |mark: u64, word: u64| (mark ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23);
+            self.marks.push(words.fold(0xcbf2_9ce4_8422_2325, mix));
         }
     }
 
@@ -76,7 +86,15 @@ impl Fibers {
         for &fiber in fibers {
             self.values.extend_from_slice(others.get(fiber));
             self.lengths.push(others.lengths[fiber]);
+            self.marks.push(others.marks[fiber]);
         }
+    }
+
+    /// Appends those fibers of others that are not here yet.
+    pub(crate) fn take_new(&mut self, others: &Fibers) {
+        let here: HashSet<u64> = self.marks.iter().copied().collect();
+        let new: Vec<usize> = (0..others.len()).filter(|&f| !here.contains(&others.marks[f])).collect();
+        self.take(others, &new);
     }
 
     pub(crate) fn get(&self, fiber: usize) -> &[f32] {

@@ -64,13 +64,13 @@ impl Strangers {
     }
 
     /// Whether this fiber is one of them.
-    fn add(&mut self, y: &[f64], coded: bool, energy: f64, rest: f64) -> bool {
+    fn add(&mut self, tensor: &Tensor<'_>, fiber: usize, coded: bool, energy: f64, rest: f64) -> bool {
         if coded {
             self.rests.push(rest.sqrt());
         }
         let stranger = energy > 0.0 && !self.scale.is_some_and(|s| s.explains(energy.sqrt(), rest.sqrt()));
         if stranger && self.fibers.len() < MOST_STRANGERS {
-            self.fibers.push(y);
+            self.fibers.push(tensor, fiber);
         }
         stranger
     }
@@ -163,7 +163,7 @@ impl<'a> Lessons<'a> {
                 // A fiber with as many patterns as features is fitted whatever they are, and tells nothing.
                 let strangers = self.strangers.as_mut();
                 let strange = strangers
-                    .is_some_and(|s| s.add(tensor.fiber(fiber), !code.is_empty(), energy, rest));
+                    .is_some_and(|s| s.add(tensor, fiber, !code.is_empty(), energy, rest));
                 let teaches = used && !strange && !code.is_empty() && code.len() < n;
                 weights.push(match self.rule {
                     _ if !teaches => 0.0,
