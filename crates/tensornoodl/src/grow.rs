@@ -15,11 +15,27 @@ const MOST_FIBERS: usize = 16_384;
 /// Fibers that tell their usual noise.
 const ENOUGH: usize = 50;
 
+/// How a dictionary grows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grow {
+    /// It has so many patterns at most; the clearest are found first. None: four times as many as features, more than
+    /// the theory allows for (A.4).
+    pub most_patterns: Option<usize>,
+    /// Of the random numbers that choose where to look.
+    pub seed: u64,
+}
+
+impl Default for Grow {
+    fn default() -> Self {
+        Grow { most_patterns: None, seed: 0 }
+    }
+}
+
 /// Fibers waiting to be explained, and what is known of the data.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Growth {
     n: usize,
-    seed: u64,
+    options: Grow,
     /// None before the first pattern.
     pub(crate) scale: Option<Scale>,
     null: Null,
@@ -46,14 +62,25 @@ struct Life {
 const GROWN: u64 = 64;
 
 impl Growth {
-    pub(crate) fn new(n: usize, seed: u64) -> Growth {
-        let (null, pool) = (Null::new(n, seed), Fibers::new(n));
-        Growth { n, seed, scale: None, null, pool, fresh: 0, patience: 1, lives: Vec::new() }
+    pub(crate) fn new(n: usize, options: Grow) -> Growth {
+        let (null, pool) = (Null::new(n, options.seed), Fibers::new(n));
+        Growth { n, options, scale: None, null, pool, fresh: 0, patience: 1, lives: Vec::new() }
     }
 
-    /// Number of fibers that wait.
+    /// Number of fibers that wait for others like them.
     pub(crate) fn waiting(&self) -> usize {
         self.pool.len()
+    }
+
+    /// Evidence of each pattern.
+    pub(crate) fn evidence(&self) -> Vec<f64> {
+        self.lives.iter().map(|life| life.evidence).collect()
+    }
+
+    fn search(&self, known: &[f64], scale: Option<Scale>) -> Search {
+        let known = known.iter().map(|&a| a as f32).collect();
+        let most = self.options.most_patterns.unwrap_or(4 * self.n);
+        Search::new(self.n, known, scale, most, self.options.seed)
     }
 
     /// The first patterns, from a whole tensor, column by column.
@@ -64,7 +91,7 @@ impl Growth {
         let waiting = sample.len();
         (0..p).step_by(every).for_each(|fiber| sample.push(tensor, fiber));
         self.null.add(&sample);
-        let mut search = Search::new(self.n, Vec::new(), None, self.seed);
+        let mut search = self.search(&[], None);
         let mut left = search.run(&sample, &mut self.null);
         if search.measure(&sample).is_some() {
             // The others; what they leave unexplained joins the sample.
@@ -101,8 +128,7 @@ impl Growth {
         }
         self.fresh = 0;
         self.null.add(&strangers);
-        let known = dictionary.values().iter().map(|&a| a as f32).collect();
-        let mut search = Search::new(self.n, known, self.scale, self.seed);
+        let mut search = self.search(dictionary.values(), self.scale);
         let pool = std::mem::replace(&mut self.pool, Fibers::new(self.n));
         let left = search.run(&pool, &mut self.null);
         if self.scale.is_none() {
@@ -151,19 +177,17 @@ impl Growth {
                 life.founders = None;
             }
         }
-        if without.is_empty() {
-            return Vec::new();
+        let mut lost = Vec::new();
+        if !without.is_empty() {
+            let confirmed = self.search(dictionary.values(), self.scale).confirms(&fibers, &without);
+            without.dedup();
+            lost.extend(without.into_iter().filter(|&pattern| !confirmed[pattern]));
         }
-        let known = dictionary.values().iter().map(|&a| a as f32).collect();
-        let search = Search::new(self.n, known, self.scale, self.seed);
-        let confirmed = search.confirms(&fibers, &without);
-        without.dedup();
-        without.retain(|&pattern| !confirmed[pattern]);
-        for &pattern in without.iter().rev() {
+        for &pattern in lost.iter().rev() {
             if let Some(founders) = self.lives.remove(pattern).founders {
                 self.pool.take_new(&founders);
             }
         }
-        without
+        lost
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::codes::{self, Codes, Encoding, Roads};
 use crate::dictionary::Dictionary;
 use crate::error::Error;
-use crate::grow::Growth;
+use crate::grow::{Grow, Growth};
 use crate::params::{Params, Passes, Rule};
 use crate::tensor::{Shape, Tensor, check_distinct};
 use crate::update::{self, Adaptive, Frozen, Lessons, Strangers, paper_step};
@@ -31,6 +31,8 @@ pub struct Learner {
     adaptive: Adaptive,
     /// Of a learner that finds patterns by itself.
     growth: Option<Growth>,
+    /// Of each pattern, the last step that showed it.
+    last_seen: Vec<u64>,
     steps: u64,
     space: Space,
 }
@@ -92,8 +94,9 @@ impl Clone for Learner {
     fn clone(&self) -> Learner {
         let (dictionary, params, adaptive) =
             (self.dictionary.clone(), self.params.clone(), self.adaptive.clone());
-        let (growth, steps, space) = (self.growth.clone(), self.steps, Space::default());
-        Learner { dictionary, params, adaptive, growth, steps, space }
+        let (growth, last_seen) = (self.growth.clone(), self.last_seen.clone());
+        let (steps, space) = (self.steps, Space::default());
+        Learner { dictionary, params, adaptive, growth, last_seen, steps, space }
     }
 
     /// Keeps the memory that this learner works in.
@@ -108,19 +111,21 @@ impl Learner {
     pub fn new(start: Dictionary, params: Params) -> Result<Learner, Error> {
         params.check()?;
         let adaptive = Adaptive::new(start.patterns());
-        Ok(Learner { dictionary: start, params, adaptive, growth: None, steps: 0, space: Space::default() })
+        let (last_seen, space) = (vec![0; start.patterns()], Space::default());
+        Ok(Learner { dictionary: start, params, adaptive, growth: None, last_seen, steps: 0, space })
     }
 
     /// A learner that starts from nothing and finds its patterns in the data, at the first tensor and
     /// whenever fibers show something new.
     ///
     /// `code_floor` and `tau` are in units of the smallest codes in the data, which are found as well.
-    pub fn from_nothing(features: usize, params: Params) -> Result<Learner, Error> {
+    pub fn from_nothing(features: usize, params: Params, grow: Grow) -> Result<Learner, Error> {
         params.check()?;
         Shape { features, rows: 1, cols: 1 }.check()?;
         let (dictionary, adaptive) = (Dictionary::empty(features), Adaptive::new(0));
-        let growth = Some(Growth::new(features, 0));
-        Ok(Learner { dictionary, params, adaptive, growth, steps: 0, space: Space::default() })
+        let growth = Some(Growth::new(features, grow));
+        let (last_seen, space) = (Vec::new(), Space::default());
+        Ok(Learner { dictionary, params, adaptive, growth, last_seen, steps: 0, space })
     }
 
     /// The dictionary as it is now.
@@ -141,6 +146,22 @@ impl Learner {
             params.tau *= scale.code;
         }
         params
+    }
+
+    /// For every pattern, the last step whose tensor showed it; 0 if none has.
+    pub fn last_seen(&self) -> &[u64] {
+        &self.last_seen
+    }
+
+    /// For every pattern that was found in the data, how clear it was: what its fibers had in common, relative to
+    /// the most that chance finds in as many. Empty if the learner was given its dictionary.
+    pub fn evidence(&self) -> Vec<f64> {
+        self.growth.as_ref().map_or(Vec::new(), Growth::evidence)
+    }
+
+    /// Fibers that no pattern explains, and that wait for others like them.
+    pub fn waiting(&self) -> usize {
+        self.growth.as_ref().map_or(0, Growth::waiting)
     }
 
     /// Tensors learned from so far.
@@ -189,6 +210,7 @@ impl Learner {
         self.dictionary.append(columns)?;
         let new = self.dictionary.patterns() - before;
         self.adaptive.grow(new);
+        self.last_seen.resize(before + new, 0);
         Ok(new)
     }
 
@@ -249,7 +271,7 @@ impl Learner {
         let diverged = |_| Error::Diverged { step: number };
         let (mut encode_time, mut update_time) = (Duration::ZERO, Duration::ZERO);
         let params = &self.scaled();
-        let Learner { dictionary: origin, adaptive, growth, steps, space, .. } = self;
+        let Learner { dictionary: origin, adaptive, growth, last_seen, steps, space, .. } = self;
         // What the passes over this tensor have made of A(t) so far.
         let mut better: Option<Dictionary> = None;
         let mut frozen = match params.passes {
@@ -284,7 +306,7 @@ impl Learner {
             let (moved, state, settled) = match params.rule {
                 Rule::Paper { eta_a } => (paper_step(&lessons, eta_a).map_err(diverged)?, None, false),
                 Rule::Adaptive => {
-                    let pass = adaptive.step(origin, &lessons).map_err(diverged)?;
+                    let pass = adaptive.step(origin, &lessons, params.forgetting).map_err(diverged)?;
                     (pass.moved, Some(pass.state), pass.settled)
                 }
             };
@@ -338,11 +360,17 @@ impl Learner {
             }
             *adaptive = state.unwrap_or_else(|| adaptive.clone());
             *steps = number;
+            for (seen, _) in last_seen.iter_mut().zip(&step.activity).filter(|(_, fibers)| **fibers > 0) {
+                *seen = number;
+            }
             if let (Some(growth), Some(strangers)) = (growth, strangers) {
                 let begun = Instant::now();
                 let lost = growth.review(origin);
                 origin.remove(&lost);
                 adaptive.remove(&lost);
+                lost.iter().rev().for_each(|&pattern| {
+                    last_seen.remove(pattern);
+                });
                 let found = growth.grow(origin, strangers);
                 step.found = self.extend(found)?;
                 // Numbered as in the dictionary from now on.

@@ -91,6 +91,7 @@ mod update;
 pub use codes::{Codes, Roads};
 pub use dictionary::Dictionary;
 pub use error::Error;
+pub use grow::Grow;
 pub use learner::{Learner, Step};
 pub use params::{Params, Passes, Rule, Samples, Solver};
 pub use sparse::Sparse;

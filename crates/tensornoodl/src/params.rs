@@ -69,6 +69,9 @@ pub struct Params {
     pub samples: Samples,
     /// Passes over each tensor.
     pub passes: Passes,
+    /// What the adaptive step forgets with every tensor of what it has learned, in [0, 1). A pattern that jumps, or
+    /// turns fast enough to be seen against the noise, is followed anyway; this is for slow drift.
+    pub forgetting: f64,
 }
 
 impl Default for Params {
@@ -83,6 +86,7 @@ impl Default for Params {
             rule: Rule::Adaptive,
             samples: Samples::All,
             passes: Passes::Fixed(1),
+            forgetting: 0.0,
         }
     }
 }
@@ -97,6 +101,7 @@ impl Params {
         within("code_floor", self.code_floor, AtLeast(1e-100), AtMost(1e100))?;
         within("iht_steps", self.iht_steps as f64, AtLeast(1.0), Below(f64::INFINITY))?;
         within("code_tolerance", self.code_tolerance, AtLeast(0.0), Below(1.0))?;
+        within("forgetting", self.forgetting, AtLeast(0.0), Below(1.0))?;
         if let Rule::Paper { eta_a } = self.rule {
             within("eta_a", eta_a, Above(0.0), Below(f64::INFINITY))?;
         }

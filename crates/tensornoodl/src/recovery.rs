@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
+use crate::grow::Grow;
 use crate::learner::{Learner, Step};
 use crate::metrics::{Matching, Oracle};
 use crate::params::Params;
@@ -90,7 +91,7 @@ impl Recovery {
 
     /// Starts from nothing.
     pub fn from_nothing(planted: Planted, params: Params) -> Result<Recovery, Error> {
-        let learner = Learner::from_nothing(planted.plan().features, params)?;
+        let learner = Learner::from_nothing(planted.plan().features, params, Grow::default())?;
         Recovery::with(planted, learner)
     }
 

@@ -120,6 +120,8 @@ pub(crate) struct Search {
     pub(crate) patterns: Vec<f32>,
     /// The first patterns are known from elsewhere, and stay as they are.
     fixed: usize,
+    /// There may be so many patterns in all.
+    most: usize,
     rng: ChaCha8Rng,
     scale: Option<Scale>,
     /// Of each pattern: what it had for itself when it was accepted, relative to the null.
@@ -161,9 +163,9 @@ impl Coded {
 }
 
 impl Search {
-    pub(crate) fn new(n: usize, known: Vec<f32>, scale: Option<Scale>, seed: u64) -> Search {
+    pub(crate) fn new(n: usize, known: Vec<f32>, scale: Option<Scale>, most: usize, seed: u64) -> Search {
         let (fixed, rng) = (known.len() / n, ChaCha8Rng::seed_from_u64(seed));
-        Search { n, patterns: known, fixed, rng, scale, evidence: vec![0.0; fixed] }
+        Search { n, patterns: known, fixed, most, rng, scale, evidence: vec![0.0; fixed] }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -206,9 +208,6 @@ impl Search {
             }
             let coded = self.encode(fibers, None);
             let left = coded.unexplained();
-            if std::env::var("NOODL_SEARCH").is_ok() {
-                eprintln!("search: {before} -> {} patterns, {} of {} left", self.count(), left.len(), fibers.len());
-            }
             // A pattern dropped wrongly is found again.
             if self.count() <= before || left.len() < 2 {
                 return left;
@@ -232,7 +231,7 @@ impl Search {
                 some.into_iter().map(|at| all[at]).collect()
             };
             let fresh: Vec<usize> = (0..few.len()).filter(|&at| !probed[few[at]]).collect();
-            if few.len() < 2 || fresh.is_empty() {
+            if few.len() < 2 || fresh.is_empty() || self.count() >= self.most {
                 return;
             }
             let mut rest = Vec::with_capacity(n * few.len());
@@ -258,7 +257,7 @@ impl Search {
                 let near = |i: usize| {
                     dot(self.pattern(i), &top.direction).abs() > if i < known { 0.7 } else { 0.5 }
                 };
-                if !(0..self.count()).any(near) {
+                if self.count() < self.most && !(0..self.count()).any(near) {
                     self.patterns.extend_from_slice(&top.direction);
                     self.evidence.push(top.evidence / threshold);
                 }
@@ -385,9 +384,6 @@ impl Search {
             let with = self.pattern(partner as usize).iter();
             let mut sum: Vec<f32> = self.pattern(w).iter().zip(with).map(|(w, l)| w + t * l).collect();
             if normalise(&mut sum) && !(0..m).any(|i| i != w && dot(self.pattern(i), &sum).abs() > 0.9) {
-                if std::env::var("NOODL_SEARCH").is_ok() {
-                    eprintln!("swap {w} with {partner} at {t}: {same} of {}", uses[w]);
-                }
                 self.patterns[w * n..][..n].copy_from_slice(&sum);
                 swapped[w] = true;
             }

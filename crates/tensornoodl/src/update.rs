@@ -346,13 +346,21 @@ impl Adaptive {
 
     /// One pass: moves A(t), `origin`, by what the fibers say, which were coded with
     /// `lessons.dictionary`. In the first pass the two are the same; a further one replaces it.
-    pub(crate) fn step(&self, origin: &Dictionary, lessons: &Lessons<'_>) -> Result<Pass, Error> {
+    pub(crate) fn step(
+        &self,
+        origin: &Dictionary,
+        lessons: &Lessons<'_>,
+        forgetting: f64,
+    ) -> Result<Pass, Error> {
         let mixed: Vec<bool> = lessons.tallies.iter().map(|tally| tally.mixed).collect();
         let e = Moment::new(lessons.moment, &mixed);
         let (d, patterns) = (&e.diagonal, &e.patterns);
         let (n, m, k) = (origin.features(), origin.patterns(), patterns.len());
         let mut state = self.clone();
         state.tensors += 1;
+        // What was learned long ago counts less.
+        let fade = |p: &mut f64| *p = (*p / (1.0 - forgetting)).min(p.max(1.0));
+        state.variance.iter_mut().flatten().for_each(fade);
         if k == 0 {
             let moved = Moved::new(origin, Vec::new(), Vec::new())?;
             return Ok(Pass { moved, state, settled: true });

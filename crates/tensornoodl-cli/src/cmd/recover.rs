@@ -110,6 +110,10 @@ pub(crate) struct Args {
     #[arg(long, default_value = "1e-14", value_name = "TOLERANCE", help_heading = "Method")]
     code_tolerance: f64,
 
+    /// Share of what was learned that every tensor makes the adaptive step forget, for patterns that drift.
+    #[arg(long, default_value_t = 0.0, help_heading = "Method")]
+    forgetting: f64,
+
     /// Stop once the relative error of A is at most this.
     #[arg(long, default_value = "1e-10", help_heading = "Run")]
     tolerance: f64,
@@ -232,6 +236,7 @@ impl Args {
             }),
             iht_steps: self.iht_steps,
             code_tolerance: self.code_tolerance,
+            forgetting: self.forgetting,
         })
     }
 
