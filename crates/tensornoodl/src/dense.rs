@@ -6,6 +6,7 @@
 use faer::diag::Diag;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt;
+use faer::linalg::evd::{self, ComputeEigenvectors};
 use faer::linalg::matmul::matmul;
 use faer::linalg::svd::{self, ComputeSvdVectors};
 use faer::linalg::triangular_solve::solve_lower_triangular_in_place;
@@ -135,6 +136,19 @@ pub(crate) fn largest_singular_value(matrix: &[f64], n: usize) -> f64 {
     }
 }
 
+/// Eigenvalues, increasing, and eigenvectors, column by column, of a symmetric matrix; none if it is not finite.
+pub(crate) fn eigen(matrix: &[f64], size: usize) -> Option<(Vec<f64>, Vec<f64>)> {
+    let matrix = MatRef::from_column_major_slice(matrix, size, size);
+    let (mut values, mut vectors) = (Diag::<f64>::zeros(size), vec![0.0; size * size]);
+    let params = Spec::default();
+    let mut memory =
+        MemBuffer::new(evd::self_adjoint_evd_scratch::<f64>(size, ComputeEigenvectors::Yes, Par::Seq, params));
+    let out = MatMut::from_column_major_slice_mut(&mut vectors, size, size);
+    let stack = MemStack::new(&mut memory);
+    evd::self_adjoint_evd(matrix, values.as_mut(), Some(out), Par::Seq, stack, params).ok()?;
+    Some((values.column_vector().iter().copied().collect(), vectors))
+}
+
 /// The Cholesky factor of a symmetric positive definite matrix.
 pub(crate) struct Cholesky {
     size: usize,
@@ -151,13 +165,6 @@ impl Cholesky {
         let stack = MemStack::new(&mut memory);
         llt::factor::cholesky_in_place(view, Default::default(), Par::Seq, stack, params).ok()?;
         Some(Cholesky { size, factor: matrix })
-    }
-
-    /// L, column by column, zero above the diagonal.
-    pub(crate) fn lower_values(mut self) -> Vec<f64> {
-        let k = self.size;
-        self.factor.chunks_exact_mut(k).enumerate().for_each(|(i, column)| column[..i].fill(0.0));
-        self.factor
     }
 
     fn lower(&self) -> MatRef<'_, f64> {

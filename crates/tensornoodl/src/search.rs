@@ -18,7 +18,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
-use crate::dense::{Cholesky, add_product, transposed_product};
+use crate::dense::{add_product, eigen, transposed_product};
 use crate::tensor::Tensor;
 
 /// While nothing is known of codes and noise, a fiber whose residual is longer than this share of it is unexplained.
@@ -220,6 +220,7 @@ impl Search {
         let n = self.n;
         let mut probed = vec![false; fibers.len()];
         let mut misses = 0;
+        null.prepare(fibers.len().min(MOST_FIBERS));
         let mut coded = self.encode(fibers, None);
         while misses < 2 {
             let all = coded.unexplained();
@@ -238,6 +239,7 @@ impl Search {
             for &fiber in &few {
                 let from = rest.len();
                 rest.extend_from_slice(&coded.residuals[fiber * n..][..n]);
+                null.flat.apply(&mut rest[from..]);
                 normalise(&mut rest[from..]);
             }
             let count = fresh.len().min(PROBES.max(self.count() / 2));
@@ -247,13 +249,14 @@ impl Search {
                 probed[few[at]] = true;
                 probes.extend_from_slice(&rest[at * n..][..n]);
             }
-            let tops = climb(&rest, probes, n);
             let threshold = null.threshold(few.len());
-            let mut best: Vec<&Top> =
-                tops.iter().filter(|top| top.evidence > threshold && top.fibers >= 2).collect();
-            best.sort_by(|a, b| b.evidence.total_cmp(&a.evidence));
+            let mut tops = climb(&rest, probes, n);
+            tops.retain(|top| top.evidence > threshold && top.fibers >= 2);
+            tops.sort_by(|a, b| b.evidence.total_cmp(&a.evidence));
             let known = self.count();
-            for top in best {
+            for mut top in tops {
+                null.flat.undo(&mut top.direction);
+                normalise(&mut top.direction);
                 let near = |i: usize| {
                     dot(self.pattern(i), &top.direction).abs() > if i < known { 0.7 } else { 0.5 }
                 };
@@ -358,36 +361,50 @@ impl Search {
         });
     }
 
-    /// If most fibers with pattern w hold another one, l, at a constant ratio t, then w was a sum, and
-    /// these fibers hold the pattern w + t l.
+    /// Where many fibers with pattern w hold another one, l, at the same ratio t, these fibers hold the
+    /// pattern w + t l, and w was a sum.
     fn swap(&mut self, coded: &Coded) {
         let (n, m) = (self.n, self.count());
-        let mut uses = vec![0; m];
-        let mut ratios: Vec<Vec<(u32, f32)>> = vec![Vec::new(); m];
+        let mut shown: Vec<Vec<&[(u32, f32)]>> = vec![Vec::new(); m];
         for (code, _) in coded.codes.iter().zip(&coded.explained).filter(|(_, explained)| **explained) {
-            for &(w, x) in code {
-                uses[w as usize] += 1;
-                let others = code.iter().filter(|(l, _)| *l != w);
-                ratios[w as usize].extend(others.map(|&(l, z)| (l, z / x)));
-            }
+            code.iter().for_each(|entry| shown[entry.0 as usize].push(code));
         }
         let mut swapped = vec![false; m];
         for w in self.fixed..m {
-            ratios[w].sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-            let together = ratios[w].chunk_by(|a, b| a.0 == b.0).max_by_key(|pairs| pairs.len());
-            let Some(pairs) = together else { continue };
-            let (partner, t) = pairs[pairs.len() / 2];
-            let same = pairs.iter().filter(|pair| (pair.1 - t).abs() <= 0.25 * t.abs()).count();
-            if same < 3 || 2 * same <= uses[w] || t.abs() < LEAST_CODE || swapped[partner as usize] {
-                continue;
-            }
-            let with = self.pattern(partner as usize).iter();
-            let mut sum: Vec<f32> = self.pattern(w).iter().zip(with).map(|(w, l)| w + t * l).collect();
-            if normalise(&mut sum) && !(0..m).any(|i| i != w && dot(self.pattern(i), &sum).abs() > 0.9) {
+            if let Some((l, sum)) = self.instead(w, &shown[w])
+                && !swapped[l]
+            {
                 self.patterns[w * n..][..n].copy_from_slice(&sum);
                 swapped[w] = true;
             }
         }
+    }
+
+    /// What pattern w should be, if it is a sum with another one: that one, and w + t l.
+    fn instead(&self, w: usize, codes: &[&[(u32, f32)]]) -> Option<(usize, Vec<f32>)> {
+        let mut ratios = Vec::new();
+        for code in codes {
+            let x = code.iter().find(|entry| entry.0 as usize == w)?.1;
+            ratios.extend(code.iter().filter(|(l, _)| *l as usize != w).map(|&(l, z)| (l, z / x)));
+        }
+        ratios.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        // The ratio that most others are near to.
+        let (mut most, mut best) = (0, None);
+        for pairs in ratios.chunk_by(|a, b| a.0 == b.0) {
+            for &(l, t) in pairs {
+                let same = pairs.iter().filter(|pair| (pair.1 - t).abs() <= 0.25 * t.abs()).count();
+                if same > most && t.abs() >= LEAST_CODE {
+                    (most, best) = (same, Some((l as usize, t)));
+                }
+            }
+        }
+        // Two patterns meet at the same ratio by chance, but not in two of five fibers.
+        let (l, t) = best.filter(|_| most >= 3 && 5 * most >= 2 * codes.len())?;
+        let mut sum: Vec<f32> =
+            self.pattern(w).iter().zip(self.pattern(l)).map(|(w, l)| w + t * l).collect();
+        let there = normalise(&mut sum);
+        let other = |i: usize| i != w && dot(self.pattern(i), &sum).abs() > 0.9;
+        (there && !(0..self.count()).any(other)).then_some((l, sum))
     }
 
     /// Patterns that fewer than two fibers show, or that others explain, are none.
@@ -551,7 +568,8 @@ struct Top {
 /// Climbs from every probe among unit fibers, two steps: u <- unit(sum c^3 r).
 fn climb(fibers: &[f32], mut probes: Vec<f32>, n: usize) -> Vec<Top> {
     let q = fibers.len() / n;
-    let chance = (2.0 * (2.0 * q as f32).ln() / n as f32).sqrt();
+    // In few dimensions chance comes near to everything.
+    let chance = (2.0 * (2.0 * q as f32).ln() / n as f32).sqrt().min(0.8);
     probes
         .par_chunks_mut(n * PIECE)
         .flat_map_iter(|probes| {
@@ -584,18 +602,48 @@ pub(crate) struct Null {
     /// Sum of y y' over so many unit fibers of the data.
     moment: Vec<f64>,
     count: usize,
+    flat: Flat,
     /// Drawn when the data had shown so many.
     fibers: Vec<f32>,
     drawn_at: usize,
 }
 
+/// Makes directions smaller that most fibers share: what is common to all of them is no pattern, and would hide
+/// those that are rare. Where no direction stands out it changes nothing.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Flat {
+    /// Unit directions, and by how much they shrink.
+    directions: Vec<f32>,
+    scales: Vec<f32>,
+}
+
+impl Flat {
+    fn apply(&self, y: &mut [f32]) {
+        for (v, scale) in self.directions.chunks_exact(y.len()).zip(&self.scales) {
+            let along = (scale - 1.0) * dot(v, y);
+            y.iter_mut().zip(v).for_each(|(y, v)| *y += along * v);
+        }
+    }
+
+    fn undo(&self, y: &mut [f32]) {
+        for (v, scale) in self.directions.chunks_exact(y.len()).zip(&self.scales) {
+            let along = (1.0 / scale - 1.0) * dot(v, y);
+            y.iter_mut().zip(v).for_each(|(y, v)| *y += along * v);
+        }
+    }
+}
+
 /// Fibers of the data that tell its covariance.
 const COVARIANCE: usize = 4096;
+
+/// A direction stands out if it has so many times the energy of a usual one.
+const STANDS_OUT: f64 = 3.0;
 
 impl Null {
     pub(crate) fn new(n: usize, seed: u64) -> Null {
         let rng = ChaCha8Rng::seed_from_u64(seed ^ 0x6e75_6c6c);
-        Null { n, rng, moment: vec![0.0; n * n], count: 0, fibers: Vec::new(), drawn_at: 0 }
+        let (moment, flat, fibers) = (vec![0.0; n * n], Flat::default(), Vec::new());
+        Null { n, rng, moment, count: 0, flat, fibers, drawn_at: 0 }
     }
 
     /// Looks at fibers of the data, until it has seen enough.
@@ -617,18 +665,32 @@ impl Null {
         self.count += some;
     }
 
-    fn draw(&mut self, count: usize) {
+    /// Draws so many fibers, unless they are there.
+    fn prepare(&mut self, count: usize) {
         let n = self.n;
+        if self.fibers.len() >= count * n && 2 * self.drawn_at >= self.count {
+            return;
+        }
         let mean = self.count as f64 / n as f64;
         // Few fibers span few directions, and say little of the others.
         let unknown = (1.0 - self.count as f64 / (4 * n) as f64).max(1e-6);
         let mut covariance = self.moment.clone();
         covariance.iter_mut().for_each(|c| *c *= 1.0 - unknown);
         (0..n).for_each(|i| covariance[i * n + i] += unknown * mean);
-        let factor: Vec<f32> = match Cholesky::new(covariance, n) {
-            Some(factor) => factor.lower_values().iter().map(|&x| x as f32).collect(),
-            None => (0..n * n).map(|at| if at / n == at % n { 1.0 } else { 0.0 }).collect(),
-        };
+        let Some((energies, directions)) = eigen(&covariance, n) else { return };
+        // What is usual: the median of the directions that have something.
+        let high = &energies[energies.partition_point(|&energy| energy < mean)..];
+        let most = STANDS_OUT * high.get(high.len() / 2).copied().unwrap_or(mean);
+        self.flat = Flat::default();
+        let mut factor = vec![0.0; n * n];
+        for (i, (&energy, v)) in energies.iter().zip(directions.chunks_exact(n)).enumerate() {
+            if energy > most {
+                self.flat.directions.extend(v.iter().map(|&v| v as f32));
+                self.flat.scales.push((most / energy).sqrt() as f32);
+            }
+            let length = energy.clamp(0.0, most).sqrt();
+            factor[i * n..][..n].iter_mut().zip(v).for_each(|(out, v)| *out = (length * v) as f32);
+        }
         let normal: Vec<f32> = (0..count * n).map(|_| self.rng.sample(StandardNormal)).collect();
         self.fibers = vec![0.0; count * n];
         let blocks = self.fibers.par_chunks_mut(n * BLOCK).zip(normal.par_chunks(n * BLOCK));
@@ -644,9 +706,6 @@ impl Null {
     /// The largest evidence that chance finds among this many fibers.
     fn threshold(&mut self, count: usize) -> f32 {
         let n = self.n;
-        if self.fibers.len() < count * n || 2 * self.drawn_at < self.count {
-            self.draw(count);
-        }
         let probes: Vec<f32> = (0..NULL_CLIMBS)
             .flat_map(|_| self.fibers[self.rng.random_range(0..count) * n..][..n].to_vec())
             .collect();
