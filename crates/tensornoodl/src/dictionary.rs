@@ -37,6 +37,13 @@ impl Dictionary {
         Ok(())
     }
 
+    /// Makes a pattern another one.
+    pub(crate) fn turn(&mut self, pattern: usize, mut column: Vec<f64>) -> Result<(), Error> {
+        normalise(pattern, &mut column)?;
+        self.values[pattern * self.features..][..self.features].copy_from_slice(&column);
+        Ok(())
+    }
+
     /// Takes patterns out, given by increasing number.
     pub(crate) fn remove(&mut self, patterns: &[usize]) {
         for &pattern in patterns.iter().rev() {

@@ -54,9 +54,12 @@ struct Life {
     evidence: f64,
     /// Tensors since then.
     age: u64,
-    /// While it is young, fibers that it was found in.
-    founders: Option<Fibers>,
+    /// While it is young, fibers that show it: those it was found in, then the latest.
+    shown: Option<Fibers>,
 }
+
+/// Fibers that stand for a young pattern.
+const MOST_SHOWN: usize = 12;
 
 /// At this age a pattern is no longer young.
 const GROWN: u64 = 64;
@@ -157,37 +160,61 @@ impl Growth {
         for (&evidence, founders) in search.evidence[new..].iter().zip(search.founders(fibers)) {
             let mut some = Fibers::new(self.n);
             some.take(fibers, &founders);
-            self.lives.push(Life { evidence: evidence as f64, age: 0, founders: Some(some) });
+            self.lives.push(Life { evidence: evidence as f64, age: 0, shown: Some(some) });
         }
         found
     }
 
-    /// A tensor later: young patterns that turn out to be none, because others explain by now what they
-    /// were found in. Their fibers wait again.
-    pub(crate) fn review(&mut self, dictionary: &Dictionary) -> Vec<usize> {
-        let (mut fibers, mut without) = (Fibers::new(self.n), Vec::new());
+    /// Which patterns are young.
+    pub(crate) fn young(&self) -> Vec<bool> {
+        self.lives.iter().map(|life| life.shown.is_some()).collect()
+    }
+
+    /// A tensor later, young patterns are looked at again: those that turn out to be none, because others explain by
+    /// now what they were found in, and those that turn out to be sums of two.
+    pub(crate) fn review(&mut self, dictionary: &Dictionary, strangers: &Strangers) -> Review {
+        for (at, &pattern) in strangers.shown.iter().enumerate() {
+            if let Some(shown) = &mut self.lives[pattern].shown {
+                shown.take(&strangers.showing, &[at]);
+            }
+        }
+        let (mut fibers, mut patterns) = (Fibers::new(self.n), Vec::new());
         for (pattern, life) in self.lives.iter_mut().enumerate() {
             life.age += 1;
-            let due = life.age.is_power_of_two();
-            for founders in life.founders.iter().filter(|_| due) {
-                fibers.take(founders, &(0..founders.len()).collect::<Vec<_>>());
-                without.resize(fibers.len(), pattern);
+            if let Some(shown) = &mut life.shown {
+                shown.keep_last(MOST_SHOWN);
+                if life.age.is_power_of_two() {
+                    fibers.take(shown, &(0..shown.len()).collect::<Vec<_>>());
+                    patterns.resize(fibers.len(), pattern);
+                }
             }
             if life.age >= GROWN {
-                life.founders = None;
+                life.shown = None;
             }
         }
-        let mut lost = Vec::new();
-        if !without.is_empty() {
-            let confirmed = self.search(dictionary.values(), self.scale).confirms(&fibers, &without);
-            without.dedup();
-            lost.extend(without.into_iter().filter(|&pattern| !confirmed[pattern]));
+        let mut review = Review::default();
+        if patterns.is_empty() {
+            return review;
         }
-        for &pattern in lost.iter().rev() {
-            if let Some(founders) = self.lives.remove(pattern).founders {
-                self.pool.take_new(&founders);
-            }
+        let search = self.search(dictionary.values(), self.scale);
+        let confirmed = search.confirms(&fibers, &patterns);
+        review.turned = search.swaps(&fibers, &patterns);
+        review.turned.retain(|turned| confirmed[turned.0]);
+        patterns.dedup();
+        review.lost.extend(patterns.into_iter().filter(|&pattern| !confirmed[pattern]));
+        // Their fibers wait again.
+        for &pattern in review.lost.iter().rev() {
+            self.lives.remove(pattern).shown.iter().for_each(|shown| self.pool.take_new(shown));
         }
-        lost
+        review
     }
+}
+
+/// What became of young patterns.
+#[derive(Default)]
+pub(crate) struct Review {
+    /// Sums, and what they should be.
+    pub(crate) turned: Vec<(usize, Vec<f64>)>,
+    /// Those that are none, by increasing number.
+    pub(crate) lost: Vec<usize>,
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::codes::{self, Codes, Encoding, Roads};
 use crate::dictionary::Dictionary;
 use crate::error::Error;
-use crate::grow::{Grow, Growth};
+use crate::grow::{Grow, Growth, Review};
 use crate::params::{Params, Passes, Rule};
 use crate::tensor::{Shape, Tensor, check_distinct};
 use crate::update::{self, Adaptive, Frozen, Lessons, Strangers, paper_step};
@@ -284,7 +284,8 @@ impl Learner {
             let begun = Instant::now();
             let dictionary = better.as_ref().unwrap_or(origin);
             let mut encoding = Encoding::new(dictionary, params, &mut space.encoding);
-            let strangers = growth.as_ref().map(|growth| Strangers::new(shape.features, growth.scale));
+            let strangers =
+                growth.as_ref().map(|growth| Strangers::new(shape.features, growth.scale, &growth.young()));
             let mut lessons = Lessons::new(dictionary, params, &mut frozen, &mut space.lessons, strangers);
             let mut count = 0;
             for part in parts() {
@@ -365,7 +366,11 @@ impl Learner {
             }
             if let (Some(growth), Some(strangers)) = (growth, strangers) {
                 let begun = Instant::now();
-                let lost = growth.review(origin);
+                let Review { turned, lost } = growth.review(origin, &strangers);
+                for (pattern, column) in turned {
+                    origin.turn(pattern, column)?;
+                    adaptive.forget(pattern);
+                }
                 origin.remove(&lost);
                 adaptive.remove(&lost);
                 lost.iter().rev().for_each(|&pattern| {

@@ -45,7 +45,7 @@ const MOST_CODES: usize = 6;
 /// The smallest code that counts, relative to the length of the fiber.
 const LEAST_CODE: f32 = 0.3;
 
-/// Fibers that stand for a young pattern.
+/// Fibers that stand for a young pattern when it is found.
 const FOUNDERS: usize = 4;
 
 /// Fibers scaled to unit length, in single precision, column by column, and how long they were.
@@ -90,6 +90,14 @@ impl Fibers {
         }
     }
 
+    /// Forgets all but the last ones.
+    pub(crate) fn keep_last(&mut self, count: usize) {
+        let first = self.len().saturating_sub(count);
+        self.values.drain(..first * self.n);
+        self.lengths.drain(..first);
+        self.marks.drain(..first);
+    }
+
     /// Appends those fibers of others that are not here yet.
     pub(crate) fn take_new(&mut self, others: &Fibers) {
         let here: HashSet<u64> = self.marks.iter().copied().collect();
@@ -131,6 +139,8 @@ pub(crate) struct Search {
 /// The units of the data.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scale {
+    /// Number of features.
+    pub(crate) n: usize,
     /// The smallest code.
     pub(crate) code: f64,
     /// C, the code floor: half of it tells a code from what the others of its fiber leave in A'y. Where codes
@@ -141,9 +151,10 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// Whether what is left of a fiber is too short to hold a code.
+    /// Whether what is left of a fiber is too short to hold noise and a code.
     pub(crate) fn explains(&self, length: f64, rest: f64) -> bool {
-        rest <= (0.7 * self.code).max(1.5 * self.noise) || rest <= 0.3 * length
+        let noise = self.noise.powi(2) * (1.0 + 3.0 * (2.0 / self.n as f64).sqrt());
+        rest.powi(2) <= 0.5 * self.code.powi(2) + noise || rest <= 0.3 * length
     }
 }
 
@@ -190,7 +201,7 @@ impl Search {
         };
         let (code, usual) = (quantile(&mut sizes, 0.01)?, quantile(&mut sizes, 0.5)?);
         let noise = quantile(&mut rests, 0.5)?;
-        self.scale = Some(Scale { code, floor: usual.min(2.0 * code), noise });
+        self.scale = Some(Scale { n: self.n, code, floor: usual.min(2.0 * code), noise });
         self.scale
     }
 
@@ -478,31 +489,50 @@ impl Search {
         shown.drain(self.fixed..).map(best).collect()
     }
 
-    /// Whether these fibers, which a pattern was found in, still share something that no other explains.
-    /// `without` is that pattern, fiber by fiber.
-    pub(crate) fn confirms(&self, fibers: &Fibers, without: &[usize]) -> Vec<bool> {
+    /// Whether fibers that show a pattern still share something that no other one explains. `shown` is that pattern,
+    /// fiber by fiber, the fibers of each next to each other.
+    pub(crate) fn confirms(&self, fibers: &Fibers, shown: &[usize]) -> Vec<bool> {
         let n = self.n;
         let chance = (2.0 * (2.0 * fibers.len() as f32).ln() / n as f32).sqrt();
-        let coded = self.encode(fibers, Some(without));
+        let coded = self.encode(fibers, Some(shown));
         let mut confirmed = vec![false; self.count()];
         let all: Vec<usize> = (0..fibers.len()).collect();
-        for founders in all.chunk_by(|&a, &b| without[a] == without[b]) {
-            let r = |fiber: usize| &coded.residuals[fiber * n..][..n];
+        for same in all.chunk_by(|&a, &b| shown[a] == shown[b]) {
             // A little more than what would make it a stranger, so that nothing comes and goes.
-            let strange = |fiber: &usize| {
-                let (own, share) = (fibers.lengths[*fiber], coded.lengths[*fiber] as f64);
+            let strange = |fiber: &&usize| {
+                let (own, share) = (fibers.lengths[**fiber], coded.lengths[**fiber] as f64);
                 self.scale.is_some_and(|scale| !scale.explains(own, 1.1 * share * own))
             };
-            let founders: Vec<usize> = founders.iter().copied().filter(strange).collect();
+            let strange: Vec<usize> = same.iter().filter(strange).copied().collect();
+            let r = |fiber: usize| &coded.residuals[fiber * n..][..n];
             let share = |a: usize, b: usize| {
                 dot(r(a), r(b)).abs() > chance * coded.lengths[a] * coded.lengths[b]
             };
-            let pairs = founders.iter().enumerate().flat_map(|(at, &a)| founders[..at].iter().map(move |&b| (a, b)));
-            if pairs.into_iter().any(|(a, b)| share(a, b)) {
-                confirmed[without[founders[0]]] = true;
-            }
+            confirmed[shown[same[0]]] =
+                (0..strange.len()).any(|at| strange[..at].iter().any(|&b| share(strange[at], b)));
         }
         confirmed
+    }
+
+    /// What patterns should be that are sums, from fibers that show them.
+    pub(crate) fn swaps(&self, fibers: &Fibers, shown: &[usize]) -> Vec<(usize, Vec<f64>)> {
+        let coded = self.encode(fibers, None);
+        let mut swaps = Vec::new();
+        let mut partners = Vec::new();
+        let all: Vec<usize> = (0..fibers.len()).collect();
+        for same in all.chunk_by(|&a, &b| shown[a] == shown[b]) {
+            let w = shown[same[0]];
+            let holds = |code: &&[(u32, f32)]| code.iter().any(|entry| entry.0 as usize == w);
+            let codes: Vec<&[(u32, f32)]> =
+                same.iter().map(|&fiber| coded.codes[fiber].as_slice()).filter(holds).collect();
+            if let Some((l, sum)) = self.instead(w, &codes)
+                && !partners.contains(&w)
+            {
+                partners.push(l);
+                swaps.push((w, sum.into_iter().map(|a| a as f64).collect()));
+            }
+        }
+        swaps
     }
 
     /// Which of these fibers the patterns do not explain.

@@ -56,17 +56,38 @@ pub(crate) struct Strangers {
     pub(crate) fibers: Fibers,
     /// What is left of the fibers that have a code.
     pub(crate) rests: Vec<f64>,
+    /// Which patterns are young, and may still be shown by so many fibers.
+    young: Vec<u32>,
+    /// Some fibers that show young patterns, and which.
+    pub(crate) showing: Fibers,
+    pub(crate) shown: Vec<usize>,
 }
 
 impl Strangers {
-    pub(crate) fn new(n: usize, scale: Option<Scale>) -> Strangers {
-        Strangers { scale, fibers: Fibers::new(n), rests: Vec::new() }
+    pub(crate) fn new(n: usize, scale: Option<Scale>, young: &[bool]) -> Strangers {
+        let (fibers, showing) = (Fibers::new(n), Fibers::new(n));
+        let young = young.iter().map(|&young| if young { SHOWN } else { 0 }).collect();
+        Strangers { scale, fibers, rests: Vec::new(), young, showing, shown: Vec::new() }
     }
 
     /// Whether this fiber is one of them.
-    fn add(&mut self, tensor: &Tensor<'_>, fiber: usize, coded: bool, energy: f64, rest: f64) -> bool {
-        if coded {
+    fn add(
+        &mut self,
+        tensor: &Tensor<'_>,
+        fiber: usize,
+        code: &[(u32, f64)],
+        energy: f64,
+        rest: f64,
+    ) -> bool {
+        if !code.is_empty() {
             self.rests.push(rest.sqrt());
+        }
+        for &(pattern, _) in code {
+            if self.young[pattern as usize] > 0 {
+                self.young[pattern as usize] -= 1;
+                self.showing.push(tensor, fiber);
+                self.shown.push(pattern as usize);
+            }
         }
         let stranger = energy > 0.0 && !self.scale.is_some_and(|s| s.explains(energy.sqrt(), rest.sqrt()));
         if stranger && self.fibers.len() < MOST_STRANGERS {
@@ -75,6 +96,9 @@ impl Strangers {
         stranger
     }
 }
+
+/// Fibers of one tensor that are kept for a young pattern.
+const SHOWN: u32 = 4;
 
 /// Strangers of one tensor that are kept.
 const MOST_STRANGERS: usize = 16_384;
@@ -163,7 +187,7 @@ impl<'a> Lessons<'a> {
                 // A fiber with as many patterns as features is fitted whatever they are, and tells nothing.
                 let strangers = self.strangers.as_mut();
                 let strange = strangers
-                    .is_some_and(|s| s.add(tensor, fiber, !code.is_empty(), energy, rest));
+                    .is_some_and(|s| s.add(tensor, fiber, code, energy, rest));
                 let teaches = used && !strange && !code.is_empty() && code.len() < n;
                 weights.push(match self.rule {
                     _ if !teaches => 0.0,
@@ -342,6 +366,11 @@ impl Adaptive {
         patterns.iter().rev().for_each(|&pattern| {
             self.variance.remove(pattern);
         });
+    }
+
+    /// A pattern that is another one now.
+    pub(crate) fn forget(&mut self, pattern: usize) {
+        self.variance[pattern] = None;
     }
 
     /// One pass: moves A(t), `origin`, by what the fibers say, which were coded with
