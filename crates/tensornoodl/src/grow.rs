@@ -5,6 +5,7 @@
 //! searched for what they share (`search.rs`).
 
 use crate::dictionary::Dictionary;
+use crate::learner::Step;
 use crate::search::{Fibers, Null, Scale, Search};
 use crate::tensor::Tensor;
 use crate::update::Strangers;
@@ -45,6 +46,8 @@ pub(crate) struct Growth {
     patience: usize,
     /// One for each pattern.
     lives: Vec<Life>,
+    /// Fibers of all tensors.
+    fibers: usize,
 }
 
 /// What is known of one pattern.
@@ -52,8 +55,9 @@ pub(crate) struct Growth {
 struct Life {
     /// What its fibers had in common when it was found, relative to the most that chance found.
     evidence: f64,
-    /// Tensors since then.
+    /// Tensors since then, and fibers of them that showed it.
     age: u64,
+    fibers: usize,
     /// While it is young, fibers that show it: those it was found in, then the latest.
     shown: Option<Fibers>,
 }
@@ -67,7 +71,7 @@ const GROWN: u64 = 64;
 impl Growth {
     pub(crate) fn new(n: usize, options: Grow) -> Growth {
         let (null, pool) = (Null::new(n, options.seed), Fibers::new(n));
-        Growth { n, options, scale: None, null, pool, fresh: 0, patience: 1, lives: Vec::new() }
+        Growth { n, options, scale: None, null, pool, fresh: 0, patience: 1, lives: Vec::new(), fibers: 0 }
     }
 
     /// Number of fibers that wait for others like them.
@@ -160,7 +164,7 @@ impl Growth {
         for (&evidence, founders) in search.evidence[new..].iter().zip(search.founders(fibers)) {
             let mut some = Fibers::new(self.n);
             some.take(fibers, &founders);
-            self.lives.push(Life { evidence: evidence as f64, age: 0, shown: Some(some) });
+            self.lives.push(Life { evidence: evidence as f64, age: 0, fibers: 0, shown: Some(some) });
         }
         found
     }
@@ -172,7 +176,11 @@ impl Growth {
 
     /// A tensor later, young patterns are looked at again: those that turn out to be none, because others explain by
     /// now what they were found in, and those that turn out to be sums of two.
-    pub(crate) fn review(&mut self, dictionary: &Dictionary, strangers: &Strangers) -> Review {
+    pub(crate) fn review(&mut self, dictionary: &Dictionary, step: &Step, strangers: &Strangers) -> Review {
+        self.fibers += step.fibers;
+        for (life, fibers) in self.lives.iter_mut().zip(&step.activity) {
+            life.fibers += fibers;
+        }
         for (at, &pattern) in strangers.shown.iter().enumerate() {
             if let Some(shown) = &mut self.lives[pattern].shown {
                 shown.take(&strangers.showing, &[at]);
@@ -198,7 +206,9 @@ impl Growth {
         }
         let search = self.search(dictionary.values(), self.scale);
         let confirmed = search.confirms(&fibers, &patterns);
-        review.turned = search.swaps(&fibers, &patterns);
+        let rate = |life: &Life| life.fibers.max(1) as f64 / self.fibers.max(1) as f64;
+        let rates: Vec<f64> = self.lives.iter().map(rate).collect();
+        review.turned = search.swaps(&fibers, &patterns, &rates);
         review.turned.retain(|turned| confirmed[turned.0]);
         patterns.dedup();
         review.lost.extend(patterns.into_iter().filter(|&pattern| !confirmed[pattern]));

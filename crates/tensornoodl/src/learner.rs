@@ -366,7 +366,7 @@ impl Learner {
             }
             if let (Some(growth), Some(strangers)) = (growth, strangers) {
                 let begun = Instant::now();
-                let Review { turned, lost } = growth.review(origin, &strangers);
+                let Review { turned, lost } = growth.review(origin, &step, &strangers);
                 for (pattern, column) in turned {
                     origin.turn(pattern, column)?;
                     adaptive.forget(pattern);

@@ -380,9 +380,11 @@ impl Search {
         for (code, _) in coded.codes.iter().zip(&coded.explained).filter(|(_, explained)| **explained) {
             code.iter().for_each(|entry| shown[entry.0 as usize].push(code));
         }
+        let coded: usize = coded.explained.iter().filter(|explained| **explained).count();
+        let rates: Vec<f64> = shown.iter().map(|shown| shown.len() as f64 / coded as f64).collect();
         let mut swapped = vec![false; m];
         for w in self.fixed..m {
-            if let Some((l, sum)) = self.instead(w, &shown[w])
+            if let Some((l, sum)) = self.instead(w, &shown[w], &rates)
                 && !swapped[l]
             {
                 self.patterns[w * n..][..n].copy_from_slice(&sum);
@@ -391,8 +393,9 @@ impl Search {
         }
     }
 
-    /// What pattern w should be, if it is a sum with another one: that one, and w + t l.
-    fn instead(&self, w: usize, codes: &[&[(u32, f32)]]) -> Option<(usize, Vec<f32>)> {
+    /// What pattern w should be, if it is a sum with another one: that one, and w + t l. `rates` are the shares of all
+    /// fibers that hold each pattern.
+    fn instead(&self, w: usize, codes: &[&[(u32, f32)]], rates: &[f64]) -> Option<(usize, Vec<f32>)> {
         let mut ratios = Vec::new();
         for code in codes {
             let x = code.iter().find(|entry| entry.0 as usize == w)?.1;
@@ -409,8 +412,13 @@ impl Search {
                 }
             }
         }
-        // Two patterns meet at the same ratio by chance, but not in two of five fibers.
+        // Two patterns meet by chance, but not in two of five fibers, and not more often than in one case of ten
+        // among all patterns (Chernoff's bound for a Poisson number).
         let (l, t) = best.filter(|_| most >= 3 && 5 * most >= 2 * codes.len())?;
+        let (met, expected) = (most as f64, codes.len() as f64 * rates[l]);
+        if met <= expected || met * (met / expected).ln() - (met - expected) < (10.0 * self.count() as f64).ln() {
+            return None;
+        }
         let mut sum: Vec<f32> =
             self.pattern(w).iter().zip(self.pattern(l)).map(|(w, l)| w + t * l).collect();
         let there = normalise(&mut sum);
@@ -515,7 +523,7 @@ impl Search {
     }
 
     /// What patterns should be that are sums, from fibers that show them.
-    pub(crate) fn swaps(&self, fibers: &Fibers, shown: &[usize]) -> Vec<(usize, Vec<f64>)> {
+    pub(crate) fn swaps(&self, fibers: &Fibers, shown: &[usize], rates: &[f64]) -> Vec<(usize, Vec<f64>)> {
         let coded = self.encode(fibers, None);
         let mut swaps = Vec::new();
         let mut partners = Vec::new();
@@ -525,7 +533,7 @@ impl Search {
             let holds = |code: &&[(u32, f32)]| code.iter().any(|entry| entry.0 as usize == w);
             let codes: Vec<&[(u32, f32)]> =
                 same.iter().map(|&fiber| coded.codes[fiber].as_slice()).filter(holds).collect();
-            if let Some((l, sum)) = self.instead(w, &codes)
+            if let Some((l, sum)) = self.instead(w, &codes, rates)
                 && !partners.contains(&w)
             {
                 partners.push(l);
