@@ -262,7 +262,7 @@ impl Search {
             }
             let threshold = null.threshold(few.len());
             let mut tops = climb(&rest, probes, n);
-            tops.retain(|top| top.evidence > threshold && top.fibers >= 2);
+            tops.retain(|top| threshold.passed_by(top));
             tops.sort_by(|a, b| b.evidence.total_cmp(&a.evidence));
             let known = self.count();
             for mut top in tops {
@@ -273,7 +273,7 @@ impl Search {
                 };
                 if self.count() < self.most && !(0..self.count()).any(near) {
                     self.patterns.extend_from_slice(&top.direction);
-                    self.evidence.push(top.evidence / threshold);
+                    self.evidence.push(top.evidence / threshold.evidence);
                 }
             }
             if self.count() == known {
@@ -295,7 +295,8 @@ impl Search {
         if m > 0 {
             transposed_product(&mut gram, &self.patterns, &self.patterns, n);
         }
-        let noise = (2.0 * (20.0 * m as f32).ln() / n as f32).sqrt();
+        // In few dimensions chance comes near to everything.
+        let noise = (2.0 * (20.0 * m as f32).ln() / n as f32).sqrt().min(0.7);
         let mut residuals = fibers.values.clone();
         let mut codes: Vec<Vec<(u32, f32)>> = vec![Vec::new(); fibers.len()];
         let mut lengths = vec![1.0; fibers.len()];
@@ -741,12 +742,34 @@ impl Null {
         self.drawn_at = self.count;
     }
 
-    /// The largest evidence that chance finds among this many fibers.
-    fn threshold(&mut self, count: usize) -> f32 {
+    /// What chance finds among this many fibers.
+    fn threshold(&mut self, count: usize) -> Threshold {
         let n = self.n;
         let probes: Vec<f32> = (0..NULL_CLIMBS)
             .flat_map(|_| self.fibers[self.rng.random_range(0..count) * n..][..n].to_vec())
             .collect();
-        climb(&self.fibers[..count * n], probes, n).iter().map(|top| top.evidence).fold(0.0, f32::max)
+        let tops = climb(&self.fibers[..count * n], probes, n);
+        Threshold {
+            evidence: tops.iter().map(|top| top.evidence).fold(0.0, f32::max),
+            fibers: tops.iter().map(|top| top.fibers.saturating_sub(1) as f64).sum::<f64>() / NULL_CLIMBS as f64,
+        }
+    }
+}
+
+/// What chance finds.
+struct Threshold {
+    /// At most.
+    evidence: f32,
+    /// On the average, fibers within 45 degrees beside the probe itself: none unless dimensions are few.
+    fibers: f64,
+}
+
+impl Threshold {
+    fn passed_by(&self, top: &Top) -> bool {
+        let (fibers, chance) = (top.fibers as f64 - 1.0, self.fibers);
+        // One false alarm in 10,000 probes (Chernoff's bound for a Poisson number).
+        let many = fibers >= 1.0 && fibers > chance;
+        let clear = many && (chance == 0.0 || fibers * (fibers / chance).ln() - (fibers - chance) > 1e4_f64.ln());
+        clear && top.evidence > self.evidence
     }
 }
