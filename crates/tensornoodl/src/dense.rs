@@ -141,8 +141,12 @@ pub(crate) fn eigen(matrix: &[f64], size: usize) -> Option<(Vec<f64>, Vec<f64>)>
     let matrix = MatRef::from_column_major_slice(matrix, size, size);
     let (mut values, mut vectors) = (Diag::<f64>::zeros(size), vec![0.0; size * size]);
     let params = Spec::default();
-    let mut memory =
-        MemBuffer::new(evd::self_adjoint_evd_scratch::<f64>(size, ComputeEigenvectors::Yes, Par::Seq, params));
+    let mut memory = MemBuffer::new(evd::self_adjoint_evd_scratch::<f64>(
+        size,
+        ComputeEigenvectors::Yes,
+        Par::Seq,
+        params,
+    ));
     let out = MatMut::from_column_major_slice_mut(&mut vectors, size, size);
     let stack = MemStack::new(&mut memory);
     evd::self_adjoint_evd(matrix, values.as_mut(), Some(out), Par::Seq, stack, params).ok()?;

@@ -17,19 +17,13 @@ const MOST_FIBERS: usize = 16_384;
 const ENOUGH: usize = 50;
 
 /// How a dictionary grows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Grow {
     /// It has so many patterns at most; the clearest are found first. None: four times as many as features, more than
     /// the theory allows for (A.4).
     pub most_patterns: Option<usize>,
     /// Of the random numbers that choose where to look.
     pub seed: u64,
-}
-
-impl Default for Grow {
-    fn default() -> Self {
-        Grow { most_patterns: None, seed: 0 }
-    }
 }
 
 /// Fibers waiting to be explained, and what is known of the data.
@@ -150,7 +144,9 @@ impl Growth {
     /// The noise, from what is left of the fibers of a tensor.
     fn listen(&mut self, mut rests: Vec<f64>) {
         let middle = rests.len() / 2;
-        if let Some(scale) = &mut self.scale && rests.len() >= ENOUGH {
+        if let Some(scale) = &mut self.scale
+            && rests.len() >= ENOUGH
+        {
             scale.noise = *rests.select_nth_unstable_by(middle, f64::total_cmp).1;
         }
     }

@@ -50,7 +50,8 @@ impl Matching {
         let assignment = if distinct {
             nearest
         } else {
-            let weights = Matrix::from_fn(few, many, |(i, other)| (size(i, other) * (1u64 << 40) as f64) as i64);
+            let weights =
+                Matrix::from_fn(few, many, |(i, other)| (size(i, other) * (1u64 << 40) as f64) as i64);
             kuhn_munkres(&weights).1
         };
         let mut matched = vec![None; m];

@@ -268,9 +268,8 @@ impl Search {
             for mut top in tops {
                 null.flat.undo(&mut top.direction);
                 normalise(&mut top.direction);
-                let near = |i: usize| {
-                    dot(self.pattern(i), &top.direction).abs() > if i < known { 0.7 } else { 0.5 }
-                };
+                let near =
+                    |i: usize| dot(self.pattern(i), &top.direction).abs() > if i < known { 0.7 } else { 0.5 };
                 if self.count() < self.most && !(0..self.count()).any(near) {
                     self.patterns.extend_from_slice(&top.direction);
                     self.evidence.push(top.evidence / threshold.evidence);
@@ -417,11 +416,12 @@ impl Search {
         // among all patterns (Chernoff's bound for a Poisson number).
         let (l, t) = best.filter(|_| most >= 3 && 5 * most >= 2 * codes.len())?;
         let (met, expected) = (most as f64, codes.len() as f64 * rates[l]);
-        if met <= expected || met * (met / expected).ln() - (met - expected) < (10.0 * self.count() as f64).ln() {
+        if met <= expected
+            || met * (met / expected).ln() - (met - expected) < (10.0 * self.count() as f64).ln()
+        {
             return None;
         }
-        let mut sum: Vec<f32> =
-            self.pattern(w).iter().zip(self.pattern(l)).map(|(w, l)| w + t * l).collect();
+        let mut sum: Vec<f32> = self.pattern(w).iter().zip(self.pattern(l)).map(|(w, l)| w + t * l).collect();
         let there = normalise(&mut sum);
         let other = |i: usize| i != w && dot(self.pattern(i), &sum).abs() > 0.9;
         (there && !(0..self.count()).any(other)).then_some((l, sum))
@@ -443,7 +443,13 @@ impl Search {
         let mut keep = vec![true; m];
         for w in self.fixed..m {
             let d: Vec<f32> = (0..m)
-                .map(|i| if i < self.fixed || used[i] > used[w] || (used[i] == used[w] && i < w) { gram[w * m + i] } else { 0.0 })
+                .map(|i| {
+                    if i < self.fixed || used[i] > used[w] || (used[i] == used[w] && i < w) {
+                        gram[w * m + i]
+                    } else {
+                        0.0
+                    }
+                })
                 .collect();
             let mut left = d.clone();
             let mut code: Vec<(u32, f32)> = Vec::new();
@@ -514,9 +520,8 @@ impl Search {
             };
             let strange: Vec<usize> = same.iter().filter(strange).copied().collect();
             let r = |fiber: usize| &coded.residuals[fiber * n..][..n];
-            let share = |a: usize, b: usize| {
-                dot(r(a), r(b)).abs() > chance * coded.lengths[a] * coded.lengths[b]
-            };
+            let share =
+                |a: usize, b: usize| dot(r(a), r(b)).abs() > chance * coded.lengths[a] * coded.lengths[b];
             confirmed[shown[same[0]]] =
                 (0..strange.len()).any(|at| strange[..at].iter().any(|&b| share(strange[at], b)));
         }
@@ -751,7 +756,8 @@ impl Null {
         let tops = climb(&self.fibers[..count * n], probes, n);
         Threshold {
             evidence: tops.iter().map(|top| top.evidence).fold(0.0, f32::max),
-            fibers: tops.iter().map(|top| top.fibers.saturating_sub(1) as f64).sum::<f64>() / NULL_CLIMBS as f64,
+            fibers: tops.iter().map(|top| top.fibers.saturating_sub(1) as f64).sum::<f64>()
+                / NULL_CLIMBS as f64,
         }
     }
 }
@@ -769,7 +775,100 @@ impl Threshold {
         let (fibers, chance) = (top.fibers as f64 - 1.0, self.fibers);
         // One false alarm in 10,000 probes (Chernoff's bound for a Poisson number).
         let many = fibers >= 1.0 && fibers > chance;
-        let clear = many && (chance == 0.0 || fibers * (fibers / chance).ln() - (fibers - chance) > 1e4_f64.ln());
+        let clear =
+            many && (chance == 0.0 || fibers * (fibers / chance).ln() - (fibers - chance) > 1e4_f64.ln());
         clear && top.evidence > self.evidence
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn search(patterns: &[f32], n: usize) -> Search {
+        Search::new(n, patterns.to_vec(), None, 100, 1)
+    }
+
+    fn fibers(columns: &[&[f64]]) -> Fibers {
+        let n = columns[0].len();
+        let places = (0..columns.len()).map(|row| crate::tensor::Place { row: row as u32, col: 0 }).collect();
+        let shape = crate::tensor::Shape { features: n, rows: columns.len(), cols: 1 };
+        let tensor = Tensor::trusted(shape, columns.concat(), places);
+        let mut fibers = Fibers::new(n);
+        (0..columns.len()).for_each(|fiber| fibers.push(&tensor, fiber));
+        fibers
+    }
+
+    #[test]
+    fn fibers_are_told_apart_by_place_and_value() {
+        let mut some = fibers(&[&[3.0, 4.0], &[3.0, 4.0], &[0.0, 0.0], &[1.0, 0.0]]);
+        assert_eq!((some.len(), &some.lengths[..], some.get(1)), (3, &[5.0, 5.0, 1.0][..], &[0.6, 0.8][..]));
+        some.take_new(&fibers(&[&[3.0, 4.0], &[3.0, 4.5]]));
+        assert_eq!(some.len(), 4, "the first is here already, the second is another one");
+        some.keep_last(1);
+        assert_eq!((some.len(), some.lengths[0]), (1, (9.0_f64 + 4.5 * 4.5).sqrt()));
+    }
+
+    #[test]
+    fn codes_are_least_squares_on_what_stands_out() {
+        let search = search(&[1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0], 4);
+        // The second pattern is there, but below 0.3 of the fiber; the third fiber has none of them.
+        let data = fibers(&[&[3.0, -4.0, 0.0, 0.0], &[1.0, 0.2, 0.0, 0.0], &[0.1, 0.0, 1.0, 0.0]]);
+        let coded = search.encode(&data, None);
+        let codes = |fiber: usize| coded.codes[fiber].iter().map(|&(i, _)| i).collect::<Vec<_>>();
+        assert_eq!((codes(0), codes(1), codes(2)), (vec![1, 0], vec![0], vec![]));
+        assert!((coded.codes[0][0].1 + 0.8).abs() < 1e-6 && coded.lengths[0] < 1e-6);
+        assert_eq!(coded.unexplained(), [2]);
+        // Without the pattern it needs most, the first fiber is unexplained.
+        let coded = search.encode(&data, Some(&[1, 1, 1]));
+        assert_eq!(coded.unexplained(), [0, 2]);
+    }
+
+    #[test]
+    fn a_sum_that_always_comes_with_its_part_is_taken_apart() {
+        let half = 0.5_f32.sqrt();
+        // Known is (1, 0, 0), found was (1, 1, 0) / sqrt 2; the fibers hold (0, 1, 0).
+        let mut search = search(&[1.0, 0.0, 0.0, half, half, 0.0], 3);
+        search.fixed = 1;
+        let data = fibers(&[&[0.0, 1.0, 0.0], &[0.0, -2.0, 0.0], &[0.0, 3.0, 0.0], &[1.0, 1.0, 0.0]]);
+        let coded = search.encode(&data, None);
+        search.swap(&coded);
+        // In all fibers but the last at the same ratio, but what is frequent meets everything often.
+        assert_eq!(search.pattern(1), [half, half, 0.0]);
+        let codes: Vec<&[(u32, f32)]> = coded.codes.iter().map(Vec::as_slice).collect();
+        assert!(search.instead(1, &codes, &[0.5, 0.5]).is_none());
+        let (partner, pattern) = search.instead(1, &codes, &[0.01, 0.01]).unwrap();
+        assert!(partner == 0 && pattern[0].abs() < 1e-6 && (pattern[1].abs() - 1.0).abs() < 1e-6);
+        assert!(search.instead(1, &codes[..2], &[0.01, 0.01]).is_none(), "two fibers may be chance");
+    }
+
+    #[test]
+    fn what_is_left_may_be_noise_and_half_the_energy_of_a_code() {
+        let scale = Scale { n: 200, code: 2.0, floor: 2.0, noise: 1.0 };
+        // 2 + 1.3.
+        assert!(scale.explains(5.0, 3.29_f64.sqrt()) && !scale.explains(5.0, 3.31_f64.sqrt()));
+        assert!(scale.explains(50.0, 15.0), "or a small share of the fiber");
+    }
+
+    #[test]
+    fn flattening_is_undone() {
+        let flat = Flat { directions: vec![0.6, 0.8, 0.0], scales: vec![0.25] };
+        let mut y = [3.0, 4.0, 1.0];
+        flat.apply(&mut y);
+        assert!((dot(&y, &[0.6, 0.8, 0.0]) - 1.25).abs() < 1e-6 && y[2] == 1.0);
+        flat.undo(&mut y);
+        assert!(y.iter().zip([3.0, 4.0, 1.0]).all(|(a, b)| (a - b).abs() < 1e-5));
+    }
+
+    #[test]
+    fn chance_is_passed_by_more_fibers_than_it_has() {
+        let top = |evidence: f32, fibers: usize| Top { direction: vec![], evidence, fibers };
+        let rare = Threshold { evidence: 10.0, fibers: 0.0 };
+        assert!(
+            rare.passed_by(&top(10.1, 2)) && !rare.passed_by(&top(10.0, 9)) && !rare.passed_by(&top(99.0, 1))
+        );
+        let common = Threshold { evidence: 10.0, fibers: 50.0 };
+        // 50 + sqrt(2 * 50 * ln 10^4) and a little more.
+        assert!(common.passed_by(&top(11.0, 85)) && !common.passed_by(&top(11.0, 80)));
     }
 }

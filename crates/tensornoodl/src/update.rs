@@ -186,8 +186,7 @@ impl<'a> Lessons<'a> {
                 self.fibers_used += usize::from(used);
                 // A fiber with as many patterns as features is fitted whatever they are, and tells nothing.
                 let strangers = self.strangers.as_mut();
-                let strange = strangers
-                    .is_some_and(|s| s.add(tensor, fiber, code, energy, rest));
+                let strange = strangers.is_some_and(|s| s.add(tensor, fiber, code, energy, rest));
                 let teaches = used && !strange && !code.is_empty() && code.len() < n;
                 weights.push(match self.rule {
                     _ if !teaches => 0.0,

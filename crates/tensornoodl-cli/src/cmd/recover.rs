@@ -245,6 +245,9 @@ impl Args {
         if !(self.tolerance >= 0.0 && self.tolerance < 1.0) {
             return Err(parameter("tolerance", self.tolerance, "at least 0 and below 1"));
         }
+        if let (From::Data, Some(distance)) = (self.start, self.start_distance) {
+            return Err(parameter("start_distance", distance, "left out with --start data"));
+        }
         if self.max_steps == 0 {
             return Err(parameter("max_steps", 0, "at least 1"));
         }
@@ -310,7 +313,12 @@ fn recover(args: &Args) -> anyhow::Result<()> {
         let mut stdout = anstream::AutoStream::auto(stdout);
         let style = Style::new().fg_color(Some(AnsiColor::Cyan.into())).bold();
         let curve = Curve { label: "error of A", glyph: '●', style, errors: &errors };
-        write!(stdout, "{}\n{}", plot::convergence(&[curve]), summary(&outcome, converged, seconds, init_seconds))?;
+        write!(
+            stdout,
+            "{}\n{}",
+            plot::convergence(&[curve]),
+            summary(&outcome, converged, seconds, init_seconds)
+        )?;
     }
     if args.strict && !converged {
         return Err(anyhow!(NotConverged));

@@ -1,0 +1,331 @@
+//! From nothing: no dictionary, no number of patterns, no scale.
+
+#![allow(clippy::unwrap_used)]
+
+use tensornoodl::metrics::Matching;
+use tensornoodl::recovery::{Census, Progress, Recovery};
+use tensornoodl::synthetic::{Plan, Planted, Values};
+use tensornoodl::{Dictionary, Error, Grow, Learner, Params, Passes, Place, Rule, Shape, Tensor};
+
+/// Cells of the paper: 300 features; patterns, J = K, alpha = beta.
+const CELLS: [(usize, usize, f64); 3] = [(50, 100, 0.05), (150, 100, 0.05), (150, 300, 0.01)];
+
+fn plan((patterns, size, alpha): (usize, usize, f64), values: Values) -> Plan {
+    let (row_values, col_values) = (values, values);
+    Plan { patterns, rows: size, cols: size, alpha, beta: alpha, row_values, col_values, ..Plan::default() }
+}
+
+fn recovery(plan: Plan) -> Recovery {
+    Recovery::from_nothing(Planted::new(plan).unwrap(), Params::default()).unwrap()
+}
+
+fn advance(recovery: &mut Recovery, tensors: usize) -> Vec<Progress> {
+    (0..tensors).map(|_| recovery.advance().unwrap()).collect()
+}
+
+#[test]
+fn every_pattern_seen_twice_is_found_at_once_and_all_of_them_exactly_in_the_end() {
+    for values in [Values::Rademacher, Values::SubGaussian { floor: 0.5 }] {
+        for cell in CELLS {
+            let mut recovery = recovery(Plan { scale: 1000.0, seed: 26, ..plan(cell, values) });
+            let first = recovery.advance().unwrap();
+            let Census { seen, found, spurious } = first.census;
+            assert!(found == seen && spurious == 0, "{cell:?} {values:?}: {:?}", first.census);
+            assert!(seen > 8 * cell.0 / 10);
+            let mut now = first;
+            while now.error_a > 1e-10 && now.step.step < 40 {
+                now = recovery.advance().unwrap();
+                assert_eq!(now.census.spurious, 0, "{cell:?} {values:?} tensor {}", now.step.step);
+            }
+            let outcome = recovery.outcome().unwrap();
+            assert!(outcome.error_a <= 1e-10 && outcome.support, "{cell:?} {values:?}: {outcome:?}");
+            assert_eq!(outcome.census, Census { seen: cell.0, found: cell.0, spurious: 0 });
+            assert!(outcome.steps <= outcome.coverage_step.unwrap() + 20);
+            // All that was said of the patterns is said of each.
+            let learner = recovery.learner();
+            assert!(learner.evidence().len() == cell.0 && learner.evidence().iter().all(|e| *e > 1.0));
+            assert_eq!(learner.waiting(), 0);
+        }
+    }
+}
+
+#[test]
+fn noise_costs_what_it_has_to() {
+    for (noise, values) in
+        [(0.1, Values::Rademacher), (0.3, Values::SubGaussian { floor: 0.5 }), (0.5, Values::Rademacher)]
+    {
+        for cell in CELLS {
+            let mut recovery = recovery(Plan { noise, seed: 91, ..plan(cell, values) });
+            advance(&mut recovery, 20);
+            let outcome = recovery.outcome().unwrap();
+            let all = Census { seen: cell.0, found: cell.0, spurious: 0 };
+            assert_eq!(outcome.census, all, "{cell:?} {noise} {values:?}");
+            let ratio = outcome.error_a / outcome.oracle_error_a.unwrap();
+            assert!(ratio < 1.1, "{cell:?} {noise} {values:?}: {ratio}");
+        }
+    }
+}
+
+#[test]
+fn late_patterns_are_found_and_the_others_stay() {
+    let plan = Plan { late: 20, late_step: 9, ..Plan::default() };
+    let mut recovery = recovery(plan);
+    advance(&mut recovery, 8);
+    let error_of_the_others = |recovery: &Recovery| {
+        let (found, truth) = (recovery.learner().dictionary(), recovery.planted().true_dictionary());
+        let distances = Matching::new(found, truth).unwrap().distances(found, truth);
+        distances[..130].iter().fold(0.0, |a: f64, d| a.max(*d))
+    };
+    assert_eq!(recovery.learner().dictionary().patterns(), 130);
+    let mut before = error_of_the_others(&recovery);
+    assert!(before < 1e-10);
+    for t in 9..=14 {
+        let now = recovery.advance().unwrap();
+        let after = error_of_the_others(&recovery);
+        assert!(after <= before.max(1e-14), "tensor {t}: {before} {after}");
+        before = after;
+        assert_eq!(now.census.spurious, 0);
+    }
+    let outcome = recovery.outcome().unwrap();
+    assert_eq!(outcome.census.found, 150);
+    assert!(outcome.error_a < 1e-10, "{}", outcome.error_a);
+}
+
+#[test]
+fn results_do_not_depend_on_scale_or_threads() {
+    let run = |scale: f64, threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let values = Values::SubGaussian { floor: 0.5 };
+            let mut recovery = recovery(Plan { noise: 0.1, scale, seed: 7, ..plan((60, 120, 0.04), values) });
+            let last = advance(&mut recovery, 4).pop().unwrap();
+            (recovery.learner().dictionary().clone(), last.step.codes)
+        })
+    };
+    let (dictionary, codes) = run(1.0, 1);
+    for threads in [2, 4] {
+        assert_eq!((dictionary.clone(), codes.clone()), run(1.0, threads));
+    }
+    let (scaled, scaled_codes) = run(1000.0, 2);
+    let apart = dictionary.values().iter().zip(scaled.values()).map(|(a, b)| (a - b).abs());
+    assert!(apart.fold(0.0, f64::max) < 1e-6, "the search is in single precision, and leaves its noise");
+    let support = |codes: &tensornoodl::Codes| -> Vec<Vec<u32>> {
+        codes.matrix().columns().map(|column| column.iter().map(|entry| entry.0).collect()).collect()
+    };
+    assert_eq!(support(&codes), support(&scaled_codes));
+}
+
+/// Fibers of a dictionary: pattern i with probability `share(i)`, values +-1, noise of this length.
+struct Stream {
+    truth: Dictionary,
+    state: u64,
+}
+
+impl Stream {
+    fn new(features: usize, patterns: usize, seed: u64) -> Stream {
+        let plan = Plan { features, patterns: patterns.max(1), seed, ..Plan::default() };
+        Stream { truth: Planted::new(plan).unwrap().true_dictionary().clone(), state: 0x9e37 + seed }
+    }
+
+    fn uniform(&mut self) -> f64 {
+        self.state = self.state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.state >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn normal(&mut self) -> f64 {
+        (-2.0 * self.uniform().max(1e-300).ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+
+    fn tensor(
+        &mut self,
+        fibers: usize,
+        share: impl Fn(usize) -> f64,
+        noise: impl Fn(f64) -> f64,
+    ) -> Tensor<'static> {
+        let n = self.truth.features();
+        let (mut values, mut places) = (Vec::new(), Vec::new());
+        for fiber in 0..fibers {
+            let mut y = vec![0.0; n];
+            for i in 0..self.truth.patterns() {
+                if self.uniform() < share(i) {
+                    let x = if self.uniform() < 0.5 { 1.0 } else { -1.0 };
+                    y.iter_mut().zip(self.truth.pattern(i)).for_each(|(y, a)| *y += x * a);
+                }
+            }
+            let length = noise(self.normal()) / (n as f64).sqrt();
+            y.iter_mut().for_each(|y| *y += length * self.normal());
+            if y.iter().any(|y| *y != 0.0) {
+                values.extend(y);
+                places.push(Place { row: (fiber / 100) as u32, col: (fiber % 100) as u32 });
+            }
+        }
+        let shape = Shape { features: n, rows: fibers.div_ceil(100), cols: 100 };
+        Tensor::from_fibers(shape, values, places).unwrap()
+    }
+
+    /// Patterns found, others in the dictionary, largest distance of a found one.
+    fn judge(&self, learner: &Learner) -> (usize, usize, f64) {
+        let found = learner.dictionary();
+        let distances = Matching::new(found, &self.truth).unwrap().distances(found, &self.truth);
+        let near: Vec<f64> = distances.into_iter().filter(|d| *d < 0.5).collect();
+        let worst = near.iter().copied().fold(0.0, f64::max);
+        (near.len(), found.patterns() - near.len(), worst)
+    }
+}
+
+fn from_nothing(features: usize) -> Learner {
+    Learner::from_nothing(features, Params::default(), Grow::default()).unwrap()
+}
+
+#[test]
+fn noise_alone_has_no_patterns() {
+    for features in [10, 40, 300] {
+        let (mut stream, mut learner) = (Stream::new(features, 0, 1), from_nothing(features));
+        for _ in 0..4 {
+            let step = learner.learn(&stream.tensor(2000, |_| 0.0, |_| 1.0)).unwrap();
+            assert_eq!((learner.dictionary().patterns(), step.found, step.fit), (0, 0, 1.0), "{features}");
+        }
+        assert!(learner.waiting() > 0);
+    }
+}
+
+#[test]
+fn rare_patterns_are_found_beside_frequent_ones() {
+    // The first pattern is in every fourth fiber, the last one in every 600th.
+    let (mut stream, mut learner) = (Stream::new(300, 150, 2), from_nothing(300));
+    for _ in 0..10 {
+        learner.learn(&stream.tensor(3000, |i| 0.25 / (i + 1) as f64, |_| 0.1)).unwrap();
+    }
+    let (found, spurious, worst) = stream.judge(&learner);
+    assert!((found, spurious) == (150, 0) && worst < 0.1, "{found} {spurious} {worst}");
+}
+
+#[test]
+fn fibers_may_be_of_very_unequal_noise() {
+    let (mut stream, mut learner) = (Stream::new(300, 100, 3), from_nothing(300));
+    for _ in 0..8 {
+        learner.learn(&stream.tensor(2500, |_| 0.013, |z| 0.3 * z.exp())).unwrap();
+    }
+    let (found, spurious, worst) = stream.judge(&learner);
+    assert!((found, spurious) == (100, 0) && worst < 0.1, "{found} {spurious} {worst}");
+    assert!(learner.waiting() > 0, "what is mostly noise stays unexplained");
+}
+
+#[test]
+fn few_features_and_few_fibers_will_do() {
+    // More patterns than features.
+    let (mut stream, mut learner) = (Stream::new(20, 50, 1), from_nothing(20));
+    for _ in 0..5 {
+        learner.learn(&stream.tensor(3000, |_| 0.026, |_| 0.0)).unwrap();
+    }
+    let (found, spurious, worst) = stream.judge(&learner);
+    assert!(found >= 49 && spurious <= 1 && worst < 0.1, "{found} {spurious} {worst}");
+    // Ten fibers at a time: the first tensors show nothing twice.
+    for seed in 1..4 {
+        let (mut stream, mut learner) = (Stream::new(300, 20, seed), from_nothing(300));
+        for _ in 0..60 {
+            learner.learn(&stream.tensor(10, |_| 0.065, |_| 0.0)).unwrap();
+        }
+        let (found, spurious, worst) = stream.judge(&learner);
+        assert!((found, spurious) == (20, 0) && worst < 1e-10, "{seed}: {found} {spurious} {worst}");
+    }
+}
+
+#[test]
+fn a_fiber_that_comes_again_is_no_second_one() {
+    let mut stream = Stream::new(300, 30, 5);
+    let tensor = stream.tensor(8, |_| 0.04, |_| 0.0);
+    let mut learner = from_nothing(300);
+    let patterns: Vec<usize> =
+        (0..6).map(|_| learner.learn(&tensor).map(|_| learner.dictionary().patterns()).unwrap()).collect();
+    assert!(patterns.iter().all(|count| *count == patterns[0]), "{patterns:?}");
+    let mut once = from_nothing(300);
+    once.learn(&tensor).unwrap();
+    assert_eq!(once.dictionary().patterns(), patterns[0]);
+}
+
+#[test]
+fn the_number_of_patterns_can_be_limited() {
+    let planted = Planted::new(Plan { patterns: 40, ..Plan::default() }).unwrap();
+    let grow = Grow { most_patterns: Some(7), ..Grow::default() };
+    let mut learner = Learner::from_nothing(300, Params::default(), grow).unwrap();
+    for t in 1..4 {
+        learner.learn(&planted.tensor(t).tensor).unwrap();
+        assert_eq!(learner.dictionary().patterns(), 7);
+    }
+}
+
+#[test]
+fn other_ways_to_learn_grow_too() {
+    let planted = Planted::new(Plan { patterns: 40, ..Plan::default() }).unwrap();
+    let check = |params: Params| {
+        let mut learner = Learner::from_nothing(300, params, Grow::default()).unwrap();
+        let last = (1..=3).map(|t| learner.learn(&planted.tensor(t).tensor).unwrap()).last().unwrap();
+        assert_eq!(learner.dictionary().patterns(), 40);
+        assert!(last.fit < 1e-2, "{}", last.fit);
+        // Numbered as the dictionary is.
+        assert_eq!((last.activity.len(), last.codes.matrix().rows()), (40, 40));
+        assert_eq!(learner.last_seen().len(), 40);
+    };
+    check(Params { rule: Rule::Paper { eta_a: 10.0 }, ..Params::default() });
+    check(Params { passes: Passes::Auto, ..Params::default() });
+    // In parts there is no whole tensor to look at first: the first one only waits.
+    let mut learner = from_nothing(300);
+    for t in 1..=3 {
+        let tensor = planted.tensor(t).tensor;
+        let n = tensor.shape().features;
+        let parts =
+            tensor.values().chunks(n * 100).zip(tensor.places().chunks(100)).map(|(values, places)| {
+                Tensor::from_fibers(tensor.shape(), values.to_vec(), places.to_vec())
+            });
+        learner.learn_parts(tensor.shape(), parts).unwrap();
+    }
+    assert_eq!(learner.dictionary().patterns(), 40);
+}
+
+#[test]
+fn nothing_to_learn_from_is_no_error() {
+    let shape = Shape { features: 4, rows: 3, cols: 3 };
+    let mut learner = from_nothing(4);
+    let tensor = |values: Vec<f64>| {
+        let places: Vec<Place> = (0..values.len() / 4).map(|i| Place { row: i as u32, col: 0 }).collect();
+        Tensor::from_fibers(shape, values, places).unwrap()
+    };
+    for values in [vec![], vec![0.0; 8], vec![1.0, 2.0, 3.0, 4.0]] {
+        let fibers = values.len() / 4;
+        let step = learner.learn(&tensor(values)).unwrap();
+        assert_eq!((step.codes.matrix().cols(), step.codes.matrix().rows()), (fibers, 0));
+        assert_eq!(step.codes.untangle().rows.cols(), 0);
+    }
+    assert_eq!(learner.dictionary().patterns(), 0);
+    assert_eq!(learner.encode(&tensor(vec![1.0; 4])).unwrap().matrix().nnz(), 0);
+    let before = learner.clone();
+    let other = Tensor::from_triplets(Shape { features: 5, rows: 1, cols: 1 }, &[(0, 0, 0, 1.0)]).unwrap();
+    assert_eq!(learner.learn(&other).unwrap_err(), Error::Features { tensor: 5, dictionary: 4 });
+    assert_eq!(learner, before);
+    assert!(Learner::from_nothing(0, Params::default(), Grow::default()).is_err());
+}
+
+#[test]
+fn forgetting_follows_a_slow_drift() {
+    // Every pattern turns by 0.002 per tensor, below what its noise lets one tensor see.
+    let errors: Vec<f64> = [0.0, 0.1]
+        .into_iter()
+        .map(|forgetting| {
+            let mut stream = Stream::new(100, 10, 8);
+            let away = Stream::new(100, 10, 9).truth;
+            let origin = stream.truth.clone();
+            let params = Params { forgetting, ..Params::default() };
+            let mut learner = Learner::new(origin.clone(), params).unwrap();
+            for t in 0..150 {
+                let turn = 0.002 * t as f64;
+                let columns = origin.values().iter().zip(away.values()).map(|(a, b)| a + turn * b);
+                stream.truth = Dictionary::from_columns(100, columns.collect()).unwrap();
+                learner.learn(&stream.tensor(100, |_| 0.1, |_| 0.5)).unwrap();
+            }
+            let found = learner.dictionary();
+            Matching::new(found, &stream.truth).unwrap().error_a(found, &stream.truth)
+        })
+        .collect();
+    assert!(errors[1] < 0.8 * errors[0], "{errors:?}");
+}
