@@ -36,7 +36,7 @@ fn every_command_of_the_readme_runs() {
         assert!(!output.stdout.is_empty(), "{command}");
         run += 1;
     }
-    assert_eq!(run, 5);
+    assert_eq!(run, 6);
 }
 
 #[test]

@@ -278,6 +278,25 @@ fn bench_limit_tells_times_of_a_first_and_a_late_step() {
 }
 
 #[test]
+fn recover_starts_from_nothing() {
+    let lines =
+        json("recover --start data --patterns 30 --scale 1000 --late 5 --late-step 4 --max-steps 12 --json");
+    let count = |line: &Value, key: &str| line[key].as_u64().unwrap_or_else(|| panic!("{key}: {line}"));
+    let census = |line: &Value| ["patterns_found", "patterns_seen", "spurious"].map(|key| count(line, key));
+    let [found, seen, spurious] = census(&lines[0]);
+    assert!(found == seen && seen <= 25 && spurious == 0, "{}", lines[0]);
+    assert!(census(&lines[2])[0] <= 25 && count(&lines[3], "patterns") == 30, "{} {}", lines[2], lines[3]);
+    let outcome = lines.last().unwrap();
+    assert_eq!(census(outcome), [30, 30, 0]);
+    assert!(outcome["converged"] == true && outcome["init_seconds"].as_f64().unwrap() > 0.0, "{outcome}");
+    let words = stdout(&noodl("recover --start data --patterns 30"));
+    assert!(words.contains("30 found of 30 seen in two fibers or more, 0 spurious"), "{words}");
+    let refused = noodl("recover --start data --start-distance 0.3");
+    let message = "noodl: start_distance is 0.3, it must be left out with --start data\n";
+    assert_eq!((refused.status.code(), stderr(&refused).as_str()), (Some(2), message));
+}
+
+#[test]
 fn bench_growth_fits_exponents_and_draws_them() {
     let folder = std::env::temp_dir().join(format!("noodl-growth-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

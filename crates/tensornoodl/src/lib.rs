@@ -23,6 +23,7 @@
 //! | I | code them: sparse X with Y = A X | [`Learner::encode`] | alg:coeff_init, alg:coeff_iht |
 //! | II | untangle B and C, on demand | [`Codes::untangle`] | algo:KRP_algo |
 //! | III | move A to explain what X leaves of Y | [`Learner::learn`] | eq:emp_grad_est, eq:apx_grad |
+//! | | find patterns in what A does not explain | [`Learner::from_nothing`] | ours; the paper starts near A* |
 //!
 //! # Words
 //!
