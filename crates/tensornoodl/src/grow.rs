@@ -179,7 +179,7 @@ impl Growth {
         }
         for (at, &pattern) in strangers.shown.iter().enumerate() {
             if let Some(shown) = &mut self.lives[pattern].shown {
-                shown.take(&strangers.showing, &[at]);
+                shown.take_one(&strangers.showing, at);
             }
         }
         let (mut fibers, mut patterns) = (Fibers::new(self.n), Vec::new());

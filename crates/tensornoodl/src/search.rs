@@ -98,6 +98,13 @@ impl Fibers {
         self.marks.drain(..first);
     }
 
+    /// Appends a fiber of others unless it is here already.
+    pub(crate) fn take_one(&mut self, others: &Fibers, fiber: usize) {
+        if !self.marks.contains(&others.marks[fiber]) {
+            self.take(others, &[fiber]);
+        }
+    }
+
     /// Appends those fibers of others that are not here yet.
     pub(crate) fn take_new(&mut self, others: &Fibers) {
         let here: HashSet<u64> = self.marks.iter().copied().collect();
