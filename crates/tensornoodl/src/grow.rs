@@ -52,12 +52,21 @@ struct Life {
     /// Tensors since then, and fibers of them that showed it.
     age: u64,
     fibers: usize,
-    /// While it is young, fibers that show it: those it was found in, then the latest.
-    shown: Option<Fibers>,
+    /// While it is young, some fibers that show it.
+    young: Option<Young>,
 }
 
-/// Fibers that stand for a young pattern.
-const MOST_SHOWN: usize = 12;
+/// Fibers that show a young pattern.
+#[derive(Debug, Clone, PartialEq)]
+struct Young {
+    /// Some of those it was found in.
+    founders: Fibers,
+    /// One each of the latest tensors. Fibers of one tensor share rows and cols, and meet the same patterns.
+    later: Fibers,
+}
+
+/// Tensors that a young pattern is remembered from.
+const MOST_LATER: usize = 12;
 
 /// At this age a pattern is no longer young.
 const GROWN: u64 = 64;
@@ -105,7 +114,7 @@ impl Growth {
                 unexplained.truncate(MOST_FIBERS - more.len());
                 more.take(&fibers, &unexplained);
             }
-            sample.take(&more, &(0..more.len()).collect::<Vec<_>>());
+            sample.take_all(&more);
             left = search.run(&sample, &mut self.null);
             self.scale = search.measure(&sample);
         }
@@ -158,16 +167,16 @@ impl Growth {
         let found = search.found();
         let new = search.evidence.len() - found.len() / self.n;
         for (&evidence, founders) in search.evidence[new..].iter().zip(search.founders(fibers)) {
-            let mut some = Fibers::new(self.n);
-            some.take(fibers, &founders);
-            self.lives.push(Life { evidence: evidence as f64, age: 0, fibers: 0, shown: Some(some) });
+            let mut young = Young { founders: Fibers::new(self.n), later: Fibers::new(self.n) };
+            young.founders.take(fibers, &founders);
+            self.lives.push(Life { evidence: evidence as f64, age: 0, fibers: 0, young: Some(young) });
         }
         found
     }
 
     /// Which patterns are young.
     pub(crate) fn young(&self) -> Vec<bool> {
-        self.lives.iter().map(|life| life.shown.is_some()).collect()
+        self.lives.iter().map(|life| life.young.is_some()).collect()
     }
 
     /// A tensor later, young patterns are looked at again: those that turn out to be none, because others explain by
@@ -178,22 +187,24 @@ impl Growth {
             life.fibers += fibers;
         }
         for (at, &pattern) in strangers.shown.iter().enumerate() {
-            if let Some(shown) = &mut self.lives[pattern].shown {
-                shown.take_one(&strangers.showing, at);
+            if let Some(young) = &mut self.lives[pattern].young {
+                young.later.take_one(&strangers.showing, at);
+                young.later.keep_last(MOST_LATER);
             }
         }
-        let (mut fibers, mut patterns) = (Fibers::new(self.n), Vec::new());
+        let (mut all, mut patterns) = (Fibers::new(self.n), Vec::new());
+        let (mut later, mut met) = (Fibers::new(self.n), Vec::new());
         for (pattern, life) in self.lives.iter_mut().enumerate() {
             life.age += 1;
-            if let Some(shown) = &mut life.shown {
-                shown.keep_last(MOST_SHOWN);
-                if life.age.is_power_of_two() {
-                    fibers.take(shown, &(0..shown.len()).collect::<Vec<_>>());
-                    patterns.resize(fibers.len(), pattern);
-                }
+            for young in life.young.iter().filter(|_| life.age.is_power_of_two()) {
+                all.take_all(&young.founders);
+                all.take_all(&young.later);
+                patterns.resize(all.len(), pattern);
+                later.take_all(&young.later);
+                met.resize(later.len(), pattern);
             }
             if life.age >= GROWN {
-                life.shown = None;
+                life.young = None;
             }
         }
         let mut review = Review::default();
@@ -201,16 +212,19 @@ impl Growth {
             return review;
         }
         let search = self.search(dictionary.values(), self.scale);
-        let confirmed = search.confirms(&fibers, &patterns);
+        let confirmed = search.confirms(&all, &patterns);
         let rate = |life: &Life| life.fibers.max(1) as f64 / self.fibers.max(1) as f64;
         let rates: Vec<f64> = self.lives.iter().map(rate).collect();
-        review.turned = search.swaps(&fibers, &patterns, &rates);
+        review.turned = search.swaps(&later, &met, &rates);
         review.turned.retain(|turned| confirmed[turned.0]);
         patterns.dedup();
         review.lost.extend(patterns.into_iter().filter(|&pattern| !confirmed[pattern]));
         // Their fibers wait again.
         for &pattern in review.lost.iter().rev() {
-            self.lives.remove(pattern).shown.iter().for_each(|shown| self.pool.take_new(shown));
+            if let Some(young) = self.lives.remove(pattern).young {
+                self.pool.take_new(&young.founders);
+                self.pool.take_new(&young.later);
+            }
         }
         review
     }

@@ -285,7 +285,7 @@ impl Learner {
             let dictionary = better.as_ref().unwrap_or(origin);
             let mut encoding = Encoding::new(dictionary, params, &mut space.encoding);
             let strangers =
-                growth.as_ref().map(|growth| Strangers::new(shape.features, growth.scale, &growth.young()));
+                growth.as_ref().map(|growth| Strangers::new(shape.features, growth.scale, growth.young()));
             let mut lessons = Lessons::new(dictionary, params, &mut frozen, &mut space.lessons, strangers);
             let mut count = 0;
             for part in parts() {

@@ -98,6 +98,13 @@ impl Fibers {
         self.marks.drain(..first);
     }
 
+    /// Appends all fibers of others.
+    pub(crate) fn take_all(&mut self, others: &Fibers) {
+        self.values.extend_from_slice(&others.values);
+        self.lengths.extend_from_slice(&others.lengths);
+        self.marks.extend_from_slice(&others.marks);
+    }
+
     /// Appends a fiber of others unless it is here already.
     pub(crate) fn take_one(&mut self, others: &Fibers, fiber: usize) {
         if !self.marks.contains(&others.marks[fiber]) {

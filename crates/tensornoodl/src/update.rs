@@ -56,17 +56,16 @@ pub(crate) struct Strangers {
     pub(crate) fibers: Fibers,
     /// What is left of the fibers that have a code.
     pub(crate) rests: Vec<f64>,
-    /// Which patterns are young, and may still be shown by so many fibers.
-    young: Vec<u32>,
-    /// Some fibers that show young patterns, and which.
+    /// Which young patterns no fiber has shown yet.
+    young: Vec<bool>,
+    /// A fiber for each young pattern that is shown, and which.
     pub(crate) showing: Fibers,
     pub(crate) shown: Vec<usize>,
 }
 
 impl Strangers {
-    pub(crate) fn new(n: usize, scale: Option<Scale>, young: &[bool]) -> Strangers {
+    pub(crate) fn new(n: usize, scale: Option<Scale>, young: Vec<bool>) -> Strangers {
         let (fibers, showing) = (Fibers::new(n), Fibers::new(n));
-        let young = young.iter().map(|&young| if young { SHOWN } else { 0 }).collect();
         Strangers { scale, fibers, rests: Vec::new(), young, showing, shown: Vec::new() }
     }
 
@@ -83,8 +82,7 @@ impl Strangers {
             self.rests.push(rest.sqrt());
         }
         for &(pattern, _) in code {
-            if self.young[pattern as usize] > 0 {
-                self.young[pattern as usize] -= 1;
+            if std::mem::take(&mut self.young[pattern as usize]) {
                 self.showing.push(tensor, fiber);
                 self.shown.push(pattern as usize);
             }
@@ -96,9 +94,6 @@ impl Strangers {
         stranger
     }
 }
-
-/// Fibers of one tensor that are kept for a young pattern.
-const SHOWN: u32 = 4;
 
 /// Strangers of one tensor that are kept.
 const MOST_STRANGERS: usize = 16_384;
