@@ -396,20 +396,14 @@ impl Search {
         }
         let coded: usize = coded.explained.iter().filter(|explained| **explained).count();
         let rates: Vec<f64> = shown.iter().map(|shown| shown.len() as f64 / coded as f64).collect();
-        let mut swapped = vec![false; m];
-        for w in self.fixed..m {
-            if let Some((l, sum)) = self.instead(w, &shown[w], &rates)
-                && !swapped[l]
-            {
-                self.patterns[w * n..][..n].copy_from_slice(&sum);
-                swapped[w] = true;
-            }
+        let sums = (self.fixed..m).filter_map(|w| self.instead(w, &shown[w], &rates)).collect();
+        for Sum { pattern, direction, .. } in clearest(sums) {
+            self.patterns[pattern * n..][..n].copy_from_slice(&direction);
         }
     }
 
-    /// What pattern w should be, if it is a sum with another one: that one, and w + t l. `rates` are the shares of all
-    /// fibers that hold each pattern.
-    fn instead(&self, w: usize, codes: &[&[(u32, f32)]], rates: &[f64]) -> Option<(usize, Vec<f32>)> {
+    /// What pattern w should be, if it is a sum. `rates` are the shares of all fibers that hold each pattern.
+    fn instead(&self, w: usize, codes: &[&[(u32, f32)]], rates: &[f64]) -> Option<Sum> {
         let mut ratios = Vec::new();
         for code in codes {
             let x = code.iter().find(|entry| entry.0 as usize == w)?.1;
@@ -438,7 +432,13 @@ impl Search {
         let mut sum: Vec<f32> = self.pattern(w).iter().zip(self.pattern(l)).map(|(w, l)| w + t * l).collect();
         let there = normalise(&mut sum);
         let other = |i: usize| i != w && dot(self.pattern(i), &sum).abs() > 0.9;
-        (there && !(0..self.count()).any(other)).then_some((l, sum))
+        let share = most as f64 / codes.len() as f64;
+        (there && !(0..self.count()).any(other)).then_some(Sum {
+            pattern: w,
+            partner: l,
+            share,
+            direction: sum,
+        })
     }
 
     /// Patterns that fewer than two fibers show, or that others explain, are none.
@@ -545,28 +545,47 @@ impl Search {
     /// What patterns should be that are sums, from fibers that show them.
     pub(crate) fn swaps(&self, fibers: &Fibers, shown: &[usize], rates: &[f64]) -> Vec<(usize, Vec<f64>)> {
         let coded = self.encode(fibers, None);
-        let mut swaps = Vec::new();
-        let mut partners = Vec::new();
+        let mut sums = Vec::new();
         let all: Vec<usize> = (0..fibers.len()).collect();
         for same in all.chunk_by(|&a, &b| shown[a] == shown[b]) {
             let w = shown[same[0]];
             let holds = |code: &&[(u32, f32)]| code.iter().any(|entry| entry.0 as usize == w);
             let codes: Vec<&[(u32, f32)]> =
                 same.iter().map(|&fiber| coded.codes[fiber].as_slice()).filter(holds).collect();
-            if let Some((l, sum)) = self.instead(w, &codes, rates)
-                && !partners.contains(&w)
-            {
-                partners.push(l);
-                swaps.push((w, sum.into_iter().map(|a| a as f64).collect()));
-            }
+            sums.extend(self.instead(w, &codes, rates));
         }
-        swaps
+        let turned = |sum: Sum| (sum.pattern, sum.direction.into_iter().map(|a| a as f64).collect());
+        clearest(sums).map(turned).collect()
     }
 
     /// Which of these fibers the patterns do not explain.
     pub(crate) fn unexplained(&self, fibers: &Fibers) -> Vec<usize> {
         self.encode(fibers, None).unexplained()
     }
+}
+
+/// A pattern that is a sum with another one.
+struct Sum {
+    pattern: usize,
+    partner: usize,
+    /// Of the fibers that hold it, those that hold the other one at the same ratio.
+    share: f64,
+    /// What it should be.
+    direction: Vec<f32>,
+}
+
+/// The clearest ones, no pattern in two of them. If a + b and a - b were found, the first becomes a; then
+/// all fibers with the second hold a too, but only some of those with a hold the second.
+fn clearest(mut sums: Vec<Sum>) -> impl Iterator<Item = Sum> {
+    sums.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.pattern.cmp(&b.pattern)));
+    let mut touched = HashSet::new();
+    sums.into_iter().filter(move |sum| {
+        let free = !touched.contains(&sum.pattern) && !touched.contains(&sum.partner);
+        if free {
+            touched.extend([sum.pattern, sum.partner]);
+        }
+        free
+    })
 }
 
 /// The largest magnitude and where it is.
@@ -851,8 +870,9 @@ mod tests {
         assert_eq!(search.pattern(1), [half, half, 0.0]);
         let codes: Vec<&[(u32, f32)]> = coded.codes.iter().map(Vec::as_slice).collect();
         assert!(search.instead(1, &codes, &[0.5, 0.5]).is_none());
-        let (partner, pattern) = search.instead(1, &codes, &[0.01, 0.01]).unwrap();
-        assert!(partner == 0 && pattern[0].abs() < 1e-6 && (pattern[1].abs() - 1.0).abs() < 1e-6);
+        let Sum { partner, share, direction, .. } = search.instead(1, &codes, &[0.01, 0.01]).unwrap();
+        assert!((partner, share) == (0, 0.75));
+        assert!(direction[0].abs() < 1e-6 && (direction[1].abs() - 1.0).abs() < 1e-6);
         assert!(search.instead(1, &codes[..2], &[0.01, 0.01]).is_none(), "two fibers may be chance");
     }
 
