@@ -65,8 +65,8 @@ struct Young {
     later: Fibers,
 }
 
-/// Tensors that a young pattern is remembered from.
-const MOST_LATER: usize = 12;
+/// Tensors that a young pattern is remembered from, if there is room for so many.
+const MOST_LATER: usize = 32;
 
 /// At this age a pattern is no longer young.
 const GROWN: u64 = 64;
@@ -186,10 +186,11 @@ impl Growth {
         for (life, fibers) in self.lives.iter_mut().zip(&step.activity) {
             life.fibers += fibers;
         }
+        let most_later = (MOST_FIBERS / self.lives.len().max(1)).min(MOST_LATER);
         for (at, &pattern) in strangers.shown.iter().enumerate() {
             if let Some(young) = &mut self.lives[pattern].young {
                 young.later.take_one(&strangers.showing, at);
-                young.later.keep_last(MOST_LATER);
+                young.later.keep_last(most_later);
             }
         }
         let (mut all, mut patterns) = (Fibers::new(self.n), Vec::new());
@@ -217,6 +218,10 @@ impl Growth {
         let rates: Vec<f64> = self.lives.iter().map(rate).collect();
         review.turned = search.swaps(&later, &met, &rates);
         review.turned.retain(|turned| confirmed[turned.0]);
+        // What they are now, and what their partners are, is looked at again soon.
+        if !review.turned.is_empty() {
+            self.lives.iter_mut().filter(|life| life.young.is_some()).for_each(|life| life.age = 0);
+        }
         patterns.dedup();
         review.lost.extend(patterns.into_iter().filter(|&pattern| !confirmed[pattern]));
         // Their fibers wait again.

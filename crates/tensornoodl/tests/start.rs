@@ -221,10 +221,10 @@ fn few_features_and_few_fibers_will_do() {
     let (found, spurious, worst) = stream.judge(&learner);
     assert!(found >= 49 && spurious <= 1 && worst < 0.1, "{found} {spurious} {worst}");
     // Ten fibers at a time: the first tensors show nothing twice.
-    for seed in 1..4 {
+    for (seed, fibers) in [(1, 10), (2, 10), (3, 10), (4, 50), (5, 50)] {
         let (mut stream, mut learner) = (Stream::new(300, 20, seed), from_nothing(300));
-        for _ in 0..60 {
-            learner.learn(&stream.tensor(10, |_| 0.065, |_| 0.0)).unwrap();
+        for _ in 0..80 {
+            learner.learn(&stream.tensor(fibers, |_| 0.065, |_| 0.0)).unwrap();
         }
         let (found, spurious, worst) = stream.judge(&learner);
         assert!((found, spurious) == (20, 0) && worst < 1e-10, "{seed}: {found} {spurious} {worst}");
