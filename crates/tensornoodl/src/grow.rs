@@ -4,14 +4,16 @@
 //! neighbours away. So fibers that are not explained teach nothing (`update.rs`); they are pooled, and
 //! searched for what they share (`search.rs`).
 
+use crate::chance::Null;
 use crate::dictionary::Dictionary;
+use crate::fibers::{Fibers, Scale};
 use crate::learner::Step;
-use crate::search::{Fibers, Null, Scale, Search};
+use crate::search::Search;
 use crate::tensor::Tensor;
 use crate::update::Strangers;
 
 /// Fibers that a search holds at a time, and that wait for others like them, at most.
-const MOST_FIBERS: usize = 16_384;
+pub(crate) const MOST_FIBERS: usize = 16_384;
 
 /// Fibers that tell their usual noise.
 const ENOUGH: usize = 50;
@@ -127,12 +129,10 @@ impl Growth {
     pub(crate) fn grow(&mut self, dictionary: &Dictionary, strangers: Strangers) -> Vec<f64> {
         self.listen(strangers.rests);
         let strangers = strangers.fibers;
-        let mut pool = std::mem::replace(&mut self.pool, Fibers::new(self.n));
-        let waiting = pool.len();
-        pool.take_new(&strangers);
-        self.fresh += pool.len() - waiting;
-        let oldest = pool.len().saturating_sub(MOST_FIBERS);
-        self.pool.take(&pool, &(oldest..pool.len()).collect::<Vec<_>>());
+        let waiting = self.pool.len();
+        self.pool.take_new(&strangers);
+        self.fresh += self.pool.len() - waiting;
+        self.pool.keep_last(MOST_FIBERS);
         if self.fresh < self.patience || self.pool.len() < 2 {
             return Vec::new();
         }

@@ -70,11 +70,13 @@
 
 #![forbid(unsafe_code)]
 
+mod chance;
 mod codes;
 mod dense;
 mod dictionary;
 mod error;
 mod fiber;
+mod fibers;
 mod grow;
 mod learner;
 pub mod metrics;

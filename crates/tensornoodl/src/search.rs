@@ -12,32 +12,23 @@
 
 use std::collections::HashSet;
 
+use rand::SeedableRng;
 use rand::seq::index;
-use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
-use crate::dense::{add_product, eigen, transposed_product};
-use crate::tensor::Tensor;
+use crate::chance::{Null, climb, surprise};
+use crate::dense::transposed_product;
+use crate::fibers::{BLOCK, Fibers, Scale, dot, normalise};
 
 /// While nothing is known of codes and noise, a fiber whose residual is longer than this share of it is unexplained.
 const UNEXPLAINED: f32 = 0.5;
 
 /// Unexplained fibers that one round looks at.
-const MOST_FIBERS: usize = 12_000;
-
-/// Climbs among Gaussian fibers for one null.
-const NULL_CLIMBS: usize = 64;
+const MOST_IN_ROUND: usize = 12_000;
 
 /// Probes of a round, at least.
 const PROBES: usize = 64;
-
-/// Probes that share a product.
-const PIECE: usize = 16;
-
-/// Fibers that share a product.
-const BLOCK: usize = 128;
 
 /// Codes of a fiber, at most.
 const MOST_CODES: usize = 6;
@@ -47,93 +38,6 @@ const LEAST_CODE: f32 = 0.3;
 
 /// Fibers that stand for a young pattern when it is found.
 const FOUNDERS: usize = 4;
-
-/// Fibers scaled to unit length, in single precision, column by column, and how long they were.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Fibers {
-    n: usize,
-    values: Vec<f32>,
-    pub(crate) lengths: Vec<f64>,
-    /// A fiber that comes again, because a tensor is used again, has the same mark.
-    marks: Vec<u64>,
-}
-
-impl Fibers {
-    pub(crate) fn new(n: usize) -> Fibers {
-        Fibers { n, values: Vec::new(), lengths: Vec::new(), marks: Vec::new() }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.lengths.len()
-    }
-
-    /// Appends a fiber of a tensor, scaled to unit length; one without length is left out.
-    pub(crate) fn push(&mut self, tensor: &Tensor<'_>, fiber: usize) {
-        let (y, place) = (tensor.fiber(fiber), tensor.places()[fiber]);
-        let length = crate::dense::dot(y, y).sqrt();
-        if length > 0.0 {
-            self.values.extend(y.iter().map(|y| (y / length) as f32));
-            self.lengths.push(length);
-            // Fowler, Noll and Vo's hash, by words.
-            let words = [place.row.into(), place.col.into()].into_iter().chain(y.iter().map(|y| y.to_bits()));
-            let mix = |mark: u64, word: u64| (mark ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23);
-            self.marks.push(words.fold(0xcbf2_9ce4_8422_2325, mix));
-        }
-    }
-
-    /// Appends some fibers of others.
-    pub(crate) fn take(&mut self, others: &Fibers, fibers: &[usize]) {
-        for &fiber in fibers {
-            self.values.extend_from_slice(others.get(fiber));
-            self.lengths.push(others.lengths[fiber]);
-            self.marks.push(others.marks[fiber]);
-        }
-    }
-
-    /// Forgets all but the last ones.
-    pub(crate) fn keep_last(&mut self, count: usize) {
-        let first = self.len().saturating_sub(count);
-        self.values.drain(..first * self.n);
-        self.lengths.drain(..first);
-        self.marks.drain(..first);
-    }
-
-    /// Appends all fibers of others.
-    pub(crate) fn take_all(&mut self, others: &Fibers) {
-        self.values.extend_from_slice(&others.values);
-        self.lengths.extend_from_slice(&others.lengths);
-        self.marks.extend_from_slice(&others.marks);
-    }
-
-    /// Appends a fiber of others unless it is here already.
-    pub(crate) fn take_one(&mut self, others: &Fibers, fiber: usize) {
-        if !self.marks.contains(&others.marks[fiber]) {
-            self.take(others, &[fiber]);
-        }
-    }
-
-    /// Appends those fibers of others that are not here yet.
-    pub(crate) fn take_new(&mut self, others: &Fibers) {
-        let here: HashSet<u64> = self.marks.iter().copied().collect();
-        let new: Vec<usize> = (0..others.len()).filter(|&f| !here.contains(&others.marks[f])).collect();
-        self.take(others, &new);
-    }
-
-    pub(crate) fn get(&self, fiber: usize) -> &[f32] {
-        &self.values[fiber * self.n..][..self.n]
-    }
-}
-
-fn dot(x: &[f32], y: &[f32]) -> f32 {
-    x.iter().zip(y).map(|(x, y)| x * y).sum()
-}
-
-/// Scales to unit length; false if there is none.
-fn normalise(x: &mut [f32]) -> bool {
-    let length = dot(x, x).sqrt();
-    x.iter_mut().for_each(|x| *x /= length);
-    length > 0.0 && length.is_finite()
-}
 
 /// The dictionary of a search.
 pub(crate) struct Search {
@@ -148,28 +52,6 @@ pub(crate) struct Search {
     scale: Option<Scale>,
     /// Of each pattern: what it had for itself when it was accepted, relative to the null.
     pub(crate) evidence: Vec<f32>,
-}
-
-/// The units of the data.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Scale {
-    /// Number of features.
-    pub(crate) n: usize,
-    /// The smallest code.
-    pub(crate) code: f64,
-    /// C, the code floor: half of it tells a code from what the others of its fiber leave in A'y. Where codes
-    /// spread, that is more than half of the smallest one.
-    pub(crate) floor: f64,
-    /// The usual length of a residual.
-    pub(crate) noise: f64,
-}
-
-impl Scale {
-    /// Whether what is left of a fiber is too short to hold noise and a code.
-    pub(crate) fn explains(&self, length: f64, rest: f64) -> bool {
-        let noise = self.noise.powi(2) * (1.0 + 3.0 * (2.0 / self.n as f64).sqrt());
-        rest.powi(2) <= 0.5 * self.code.powi(2) + noise || rest <= 0.3 * length
-    }
 }
 
 /// Codes of fibers, and what they leave.
@@ -245,14 +127,14 @@ impl Search {
         let n = self.n;
         let mut probed = vec![false; fibers.len()];
         let mut misses = 0;
-        null.prepare(fibers.len().min(MOST_FIBERS));
+        null.prepare(fibers.len().min(MOST_IN_ROUND));
         let mut coded = self.encode(fibers, None);
         while misses < 2 {
             let all = coded.unexplained();
-            let few: Vec<usize> = if all.len() <= MOST_FIBERS {
+            let few: Vec<usize> = if all.len() <= MOST_IN_ROUND {
                 all
             } else {
-                let mut some = index::sample(&mut self.rng, all.len(), MOST_FIBERS).into_vec();
+                let mut some = index::sample(&mut self.rng, all.len(), MOST_IN_ROUND).into_vec();
                 some.sort_unstable();
                 some.into_iter().map(|at| all[at]).collect()
             };
@@ -421,12 +303,9 @@ impl Search {
             }
         }
         // Two patterns meet by chance, but not in two of five fibers, and not more often than in one case of ten
-        // among all patterns (Chernoff's bound for a Poisson number).
+        // among all patterns.
         let (l, t) = best.filter(|_| most >= 3 && 5 * most >= 2 * codes.len())?;
-        let (met, expected) = (most as f64, codes.len() as f64 * rates[l]);
-        if met <= expected
-            || met * (met / expected).ln() - (met - expected) < (10.0 * self.count() as f64).ln()
-        {
+        if surprise(most as f64, codes.len() as f64 * rates[l]) < (10.0 * self.count() as f64).ln() {
             return None;
         }
         let mut sum: Vec<f32> = self.pattern(w).iter().zip(self.pattern(l)).map(|(w, l)| w + t * l).collect();
@@ -633,213 +512,13 @@ fn solve(code: &mut [(u32, f32)], d: &[f32], gram: &[f32], m: usize) -> bool {
     true
 }
 
-/// A direction at the top of a climb.
-struct Top {
-    direction: Vec<f32>,
-    /// sum_f -log(1 - cos^2): some six for a parallel fiber, next to nothing for one by chance.
-    evidence: f32,
-    /// Fibers within 45 degrees.
-    fibers: usize,
-}
-
-/// Climbs from every probe among unit fibers, two steps: u <- unit(sum c^3 r).
-fn climb(fibers: &[f32], mut probes: Vec<f32>, n: usize) -> Vec<Top> {
-    let q = fibers.len() / n;
-    // In few dimensions chance comes near to everything.
-    let chance = (2.0 * (2.0 * q as f32).ln() / n as f32).sqrt().min(0.8);
-    probes
-        .par_chunks_mut(n * PIECE)
-        .flat_map_iter(|probes| {
-            let mut cosines = vec![0.0; q * (probes.len() / n)];
-            for _ in 0..2 {
-                transposed_product(&mut cosines, fibers, probes, n);
-                cosines.iter_mut().for_each(|c| *c = if c.abs() > chance { *c * *c * *c } else { 0.0 });
-                probes.fill(0.0);
-                add_product(probes, fibers, &cosines, n);
-                probes.chunks_exact_mut(n).for_each(|probe| {
-                    normalise(probe);
-                });
-            }
-            transposed_product(&mut cosines, fibers, probes, n);
-            let tops = probes.chunks_exact(n).zip(cosines.chunks_exact(q)).map(|(probe, cosines)| Top {
-                direction: probe.to_vec(),
-                evidence: cosines.iter().map(|c| -(1.0 - c * c + 0.002_f32).max(0.002).ln()).sum(),
-                fibers: cosines.iter().filter(|c| c.abs() > 0.7).count(),
-            });
-            tops.collect::<Vec<Top>>()
-        })
-        .collect()
-}
-
-/// Fibers without patterns: Gaussian, with the covariance of the data.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Null {
-    n: usize,
-    rng: ChaCha8Rng,
-    /// Sum of y y' over so many unit fibers of the data.
-    moment: Vec<f64>,
-    count: usize,
-    flat: Flat,
-    /// Drawn when the data had shown so many.
-    fibers: Vec<f32>,
-    drawn_at: usize,
-}
-
-/// Makes directions smaller that most fibers share: what is common to all of them is no pattern, and would hide
-/// those that are rare. Where no direction stands out it changes nothing.
-#[derive(Debug, Clone, PartialEq, Default)]
-struct Flat {
-    /// Unit directions, and by how much they shrink.
-    directions: Vec<f32>,
-    scales: Vec<f32>,
-}
-
-impl Flat {
-    fn apply(&self, y: &mut [f32]) {
-        for (v, scale) in self.directions.chunks_exact(y.len()).zip(&self.scales) {
-            let along = (scale - 1.0) * dot(v, y);
-            y.iter_mut().zip(v).for_each(|(y, v)| *y += along * v);
-        }
-    }
-
-    fn undo(&self, y: &mut [f32]) {
-        for (v, scale) in self.directions.chunks_exact(y.len()).zip(&self.scales) {
-            let along = (1.0 / scale - 1.0) * dot(v, y);
-            y.iter_mut().zip(v).for_each(|(y, v)| *y += along * v);
-        }
-    }
-}
-
-/// Fibers of the data that tell its covariance.
-const COVARIANCE: usize = 4096;
-
-/// A direction stands out if it has so many times the energy of a usual one.
-const STANDS_OUT: f64 = 3.0;
-
-impl Null {
-    pub(crate) fn new(n: usize, seed: u64) -> Null {
-        let rng = ChaCha8Rng::seed_from_u64(seed ^ 0x6e75_6c6c);
-        let (moment, flat, fibers) = (vec![0.0; n * n], Flat::default(), Vec::new());
-        Null { n, rng, moment, count: 0, flat, fibers, drawn_at: 0 }
-    }
-
-    /// Looks at fibers of the data, until it has seen enough.
-    pub(crate) fn add(&mut self, data: &Fibers) {
-        let n = self.n;
-        let some = data.len().min(COVARIANCE - self.count);
-        if some == 0 {
-            return;
-        }
-        // Y Y' as the transposed product of Y'.
-        let mut rows = vec![0.0; n * some];
-        for f in 0..some {
-            let y = data.get(f * data.len() / some);
-            y.iter().enumerate().for_each(|(feature, y)| rows[feature * some + f] = *y as f64);
-        }
-        let mut moment = vec![0.0; n * n];
-        transposed_product(&mut moment, &rows, &rows, some);
-        self.moment.iter_mut().zip(moment).for_each(|(sum, y)| *sum += y);
-        self.count += some;
-    }
-
-    /// Draws so many fibers, unless they are there.
-    fn prepare(&mut self, count: usize) {
-        let n = self.n;
-        if self.fibers.len() >= count * n && 2 * self.drawn_at >= self.count {
-            return;
-        }
-        let mean = self.count as f64 / n as f64;
-        // Few fibers span few directions, and say little of the others.
-        let unknown = (1.0 - self.count as f64 / (4 * n) as f64).max(1e-6);
-        let mut covariance = self.moment.clone();
-        covariance.iter_mut().for_each(|c| *c *= 1.0 - unknown);
-        (0..n).for_each(|i| covariance[i * n + i] += unknown * mean);
-        let Some((energies, directions)) = eigen(&covariance, n) else { return };
-        // What is usual: the median of the directions that have something.
-        let high = &energies[energies.partition_point(|&energy| energy < mean)..];
-        let most = STANDS_OUT * high.get(high.len() / 2).copied().unwrap_or(mean);
-        self.flat = Flat::default();
-        let mut factor = vec![0.0; n * n];
-        for (i, (&energy, v)) in energies.iter().zip(directions.chunks_exact(n)).enumerate() {
-            if energy > most {
-                self.flat.directions.extend(v.iter().map(|&v| v as f32));
-                self.flat.scales.push((most / energy).sqrt() as f32);
-            }
-            let length = energy.clamp(0.0, most).sqrt();
-            factor[i * n..][..n].iter_mut().zip(v).for_each(|(out, v)| *out = (length * v) as f32);
-        }
-        let normal: Vec<f32> = (0..count * n).map(|_| self.rng.sample(StandardNormal)).collect();
-        self.fibers = vec![0.0; count * n];
-        let blocks = self.fibers.par_chunks_mut(n * BLOCK).zip(normal.par_chunks(n * BLOCK));
-        blocks.for_each(|(fibers, normal)| {
-            add_product(fibers, &factor, normal, n);
-            fibers.chunks_exact_mut(n).for_each(|fiber| {
-                normalise(fiber);
-            });
-        });
-        self.drawn_at = self.count;
-    }
-
-    /// What chance finds among this many fibers.
-    fn threshold(&mut self, count: usize) -> Threshold {
-        let n = self.n;
-        let probes: Vec<f32> = (0..NULL_CLIMBS)
-            .flat_map(|_| self.fibers[self.rng.random_range(0..count) * n..][..n].to_vec())
-            .collect();
-        let tops = climb(&self.fibers[..count * n], probes, n);
-        Threshold {
-            evidence: tops.iter().map(|top| top.evidence).fold(0.0, f32::max),
-            fibers: tops.iter().map(|top| top.fibers.saturating_sub(1) as f64).sum::<f64>()
-                / NULL_CLIMBS as f64,
-        }
-    }
-}
-
-/// What chance finds.
-struct Threshold {
-    /// At most.
-    evidence: f32,
-    /// On the average, fibers within 45 degrees beside the probe itself: none unless dimensions are few.
-    fibers: f64,
-}
-
-impl Threshold {
-    fn passed_by(&self, top: &Top) -> bool {
-        let (fibers, chance) = (top.fibers as f64 - 1.0, self.fibers);
-        // One false alarm in 10,000 probes (Chernoff's bound for a Poisson number).
-        let many = fibers >= 1.0 && fibers > chance;
-        let clear =
-            many && (chance == 0.0 || fibers * (fibers / chance).ln() - (fibers - chance) > 1e4_f64.ln());
-        clear && top.evidence > self.evidence
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fibers::tests::fibers;
 
     fn search(patterns: &[f32], n: usize) -> Search {
         Search::new(n, patterns.to_vec(), None, 100, 1)
-    }
-
-    fn fibers(columns: &[&[f64]]) -> Fibers {
-        let n = columns[0].len();
-        let places = (0..columns.len()).map(|row| crate::tensor::Place { row: row as u32, col: 0 }).collect();
-        let shape = crate::tensor::Shape { features: n, rows: columns.len(), cols: 1 };
-        let tensor = Tensor::trusted(shape, columns.concat(), places);
-        let mut fibers = Fibers::new(n);
-        (0..columns.len()).for_each(|fiber| fibers.push(&tensor, fiber));
-        fibers
-    }
-
-    #[test]
-    fn fibers_are_told_apart_by_place_and_value() {
-        let mut some = fibers(&[&[3.0, 4.0], &[3.0, 4.0], &[0.0, 0.0], &[1.0, 0.0]]);
-        assert_eq!((some.len(), &some.lengths[..], some.get(1)), (3, &[5.0, 5.0, 1.0][..], &[0.6, 0.8][..]));
-        some.take_new(&fibers(&[&[3.0, 4.0], &[3.0, 4.5]]));
-        assert_eq!(some.len(), 4, "the first is here already, the second is another one");
-        some.keep_last(1);
-        assert_eq!((some.len(), some.lengths[0]), (1, (9.0_f64 + 4.5 * 4.5).sqrt()));
     }
 
     #[test]
@@ -874,35 +553,5 @@ mod tests {
         assert!((partner, share) == (0, 0.75));
         assert!(direction[0].abs() < 1e-6 && (direction[1].abs() - 1.0).abs() < 1e-6);
         assert!(search.instead(1, &codes[..2], &[0.01, 0.01]).is_none(), "two fibers may be chance");
-    }
-
-    #[test]
-    fn what_is_left_may_be_noise_and_half_the_energy_of_a_code() {
-        let scale = Scale { n: 200, code: 2.0, floor: 2.0, noise: 1.0 };
-        // 2 + 1.3.
-        assert!(scale.explains(5.0, 3.29_f64.sqrt()) && !scale.explains(5.0, 3.31_f64.sqrt()));
-        assert!(scale.explains(50.0, 15.0), "or a small share of the fiber");
-    }
-
-    #[test]
-    fn flattening_is_undone() {
-        let flat = Flat { directions: vec![0.6, 0.8, 0.0], scales: vec![0.25] };
-        let mut y = [3.0, 4.0, 1.0];
-        flat.apply(&mut y);
-        assert!((dot(&y, &[0.6, 0.8, 0.0]) - 1.25).abs() < 1e-6 && y[2] == 1.0);
-        flat.undo(&mut y);
-        assert!(y.iter().zip([3.0, 4.0, 1.0]).all(|(a, b)| (a - b).abs() < 1e-5));
-    }
-
-    #[test]
-    fn chance_is_passed_by_more_fibers_than_it_has() {
-        let top = |evidence: f32, fibers: usize| Top { direction: vec![], evidence, fibers };
-        let rare = Threshold { evidence: 10.0, fibers: 0.0 };
-        assert!(
-            rare.passed_by(&top(10.1, 2)) && !rare.passed_by(&top(10.0, 9)) && !rare.passed_by(&top(99.0, 1))
-        );
-        let common = Threshold { evidence: 10.0, fibers: 50.0 };
-        // 50 + sqrt(2 * 50 * ln 10^4) and a little more.
-        assert!(common.passed_by(&top(11.0, 85)) && !common.passed_by(&top(11.0, 80)));
     }
 }

@@ -19,9 +19,10 @@ use crate::codes::Block;
 use crate::dense::{add_scaled, dot, transposed_product};
 use crate::dictionary::{Dictionary, Moved};
 use crate::error::Error;
+use crate::fibers::{Fibers, Scale};
+use crate::grow::MOST_FIBERS;
 use crate::moment::Moment;
 use crate::params::{Params, Rule, Samples};
-use crate::search::{Fibers, Scale};
 use crate::sparse::Sparse;
 use crate::tensor::Tensor;
 
@@ -88,15 +89,12 @@ impl Strangers {
             }
         }
         let stranger = energy > 0.0 && !self.scale.is_some_and(|s| s.explains(energy.sqrt(), rest.sqrt()));
-        if stranger && self.fibers.len() < MOST_STRANGERS {
+        if stranger && self.fibers.len() < MOST_FIBERS {
             self.fibers.push(tensor, fiber);
         }
         stranger
     }
 }
-
-/// Strangers of one tensor that are kept.
-const MOST_STRANGERS: usize = 16_384;
 
 /// What is added up for one pattern: its columns of G and of E, and its tally.
 type Row<'a> = ((&'a mut [f64], &'a mut Tally), &'a mut [f64]);

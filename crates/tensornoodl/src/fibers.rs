@@ -1,0 +1,152 @@
+//! Fibers as the search sees them: relative to their own length, in single precision, kept from tensor to tensor.
+
+use std::collections::HashSet;
+
+use crate::tensor::Tensor;
+
+/// Fibers that share a product.
+pub(crate) const BLOCK: usize = 128;
+
+/// Fibers scaled to unit length, in single precision, column by column, and how long they were.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Fibers {
+    pub(crate) n: usize,
+    pub(crate) values: Vec<f32>,
+    pub(crate) lengths: Vec<f64>,
+    /// A fiber that comes again, because a tensor is used again, has the same mark.
+    marks: Vec<u64>,
+}
+
+impl Fibers {
+    pub(crate) fn new(n: usize) -> Fibers {
+        Fibers { n, values: Vec::new(), lengths: Vec::new(), marks: Vec::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// Appends a fiber of a tensor, scaled to unit length; one without length is left out.
+    pub(crate) fn push(&mut self, tensor: &Tensor<'_>, fiber: usize) {
+        let (y, place) = (tensor.fiber(fiber), tensor.places()[fiber]);
+        let length = crate::dense::dot(y, y).sqrt();
+        if length > 0.0 {
+            self.values.extend(y.iter().map(|y| (y / length) as f32));
+            self.lengths.push(length);
+            // Fowler, Noll and Vo's hash, by words.
+            let words = [place.row.into(), place.col.into()].into_iter().chain(y.iter().map(|y| y.to_bits()));
+            let mix = |mark: u64, word: u64| (mark ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23);
+            self.marks.push(words.fold(0xcbf2_9ce4_8422_2325, mix));
+        }
+    }
+
+    /// Appends some fibers of others.
+    pub(crate) fn take(&mut self, others: &Fibers, fibers: &[usize]) {
+        for &fiber in fibers {
+            self.values.extend_from_slice(others.get(fiber));
+            self.lengths.push(others.lengths[fiber]);
+            self.marks.push(others.marks[fiber]);
+        }
+    }
+
+    /// Forgets all but the last ones.
+    pub(crate) fn keep_last(&mut self, count: usize) {
+        let first = self.len().saturating_sub(count);
+        self.values.drain(..first * self.n);
+        self.lengths.drain(..first);
+        self.marks.drain(..first);
+    }
+
+    /// Appends all fibers of others.
+    pub(crate) fn take_all(&mut self, others: &Fibers) {
+        self.values.extend_from_slice(&others.values);
+        self.lengths.extend_from_slice(&others.lengths);
+        self.marks.extend_from_slice(&others.marks);
+    }
+
+    /// Appends a fiber of others unless it is here already.
+    pub(crate) fn take_one(&mut self, others: &Fibers, fiber: usize) {
+        if !self.marks.contains(&others.marks[fiber]) {
+            self.take(others, &[fiber]);
+        }
+    }
+
+    /// Appends those fibers of others that are not here yet.
+    pub(crate) fn take_new(&mut self, others: &Fibers) {
+        let here: HashSet<u64> = self.marks.iter().copied().collect();
+        let new: Vec<usize> = (0..others.len()).filter(|&f| !here.contains(&others.marks[f])).collect();
+        self.take(others, &new);
+    }
+
+    pub(crate) fn get(&self, fiber: usize) -> &[f32] {
+        &self.values[fiber * self.n..][..self.n]
+    }
+}
+
+/// <x, y>.
+pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
+    x.iter().zip(y).map(|(x, y)| x * y).sum()
+}
+
+/// Scales to unit length; false if there is none.
+pub(crate) fn normalise(x: &mut [f32]) -> bool {
+    let length = dot(x, x).sqrt();
+    x.iter_mut().for_each(|x| *x /= length);
+    length > 0.0 && length.is_finite()
+}
+
+/// The units of the data.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Scale {
+    /// Number of features.
+    pub(crate) n: usize,
+    /// The smallest code.
+    pub(crate) code: f64,
+    /// C, the code floor: half of it tells a code from what the others of its fiber leave in A'y. Where codes
+    /// spread, that is more than half of the smallest one.
+    pub(crate) floor: f64,
+    /// The usual length of a residual.
+    pub(crate) noise: f64,
+}
+
+impl Scale {
+    /// Whether what is left of a fiber is too short to hold noise and a code.
+    pub(crate) fn explains(&self, length: f64, rest: f64) -> bool {
+        let noise = self.noise.powi(2) * (1.0 + 3.0 * (2.0 / self.n as f64).sqrt());
+        rest.powi(2) <= 0.5 * self.code.powi(2) + noise || rest <= 0.3 * length
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::tensor::{Place, Shape};
+
+    pub(crate) fn fibers(columns: &[&[f64]]) -> Fibers {
+        let n = columns[0].len();
+        let places = (0..columns.len()).map(|row| Place { row: row as u32, col: 0 }).collect();
+        let shape = Shape { features: n, rows: columns.len(), cols: 1 };
+        let tensor = Tensor::trusted(shape, columns.concat(), places);
+        let mut fibers = Fibers::new(n);
+        (0..columns.len()).for_each(|fiber| fibers.push(&tensor, fiber));
+        fibers
+    }
+
+    #[test]
+    fn fibers_are_told_apart_by_place_and_value() {
+        let mut some = fibers(&[&[3.0, 4.0], &[3.0, 4.0], &[0.0, 0.0], &[1.0, 0.0]]);
+        assert_eq!((some.len(), &some.lengths[..], some.get(1)), (3, &[5.0, 5.0, 1.0][..], &[0.6, 0.8][..]));
+        some.take_new(&fibers(&[&[3.0, 4.0], &[3.0, 4.5]]));
+        assert_eq!(some.len(), 4, "the first is here already, the second is another one");
+        some.keep_last(1);
+        assert_eq!((some.len(), some.lengths[0]), (1, (9.0_f64 + 4.5 * 4.5).sqrt()));
+    }
+
+    #[test]
+    fn what_is_left_may_be_noise_and_half_the_energy_of_a_code() {
+        let scale = Scale { n: 200, code: 2.0, floor: 2.0, noise: 1.0 };
+        // 2 + 1.3.
+        assert!(scale.explains(5.0, 3.29_f64.sqrt()) && !scale.explains(5.0, 3.31_f64.sqrt()));
+        assert!(scale.explains(50.0, 15.0), "or a small share of the fiber");
+    }
+}
