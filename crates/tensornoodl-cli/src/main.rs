@@ -5,6 +5,8 @@ mod files;
 mod memory;
 mod plot;
 mod progress;
+mod source;
+mod svg;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -18,11 +20,13 @@ Examples:
   noodl recover --patterns 600 --rows 300 --cols 300 --alpha 0.01 --beta 0.01
                                           the recovery claim, on your own machine
   noodl recover --json | jq .error_a      the same for programs, a line for each tensor
+  noodl check data.tns                    does the data fit the theory?
+  noodl init data.tns --evidence          its patterns, and what speaks for their number
   noodl bench limit                       the time of a step beside that of one dense product
   noodl completions bash > ~/.local/share/bash-completion/completions/noodl
 
 Exit codes:
-  0 done   1 failed   2 wrong usage or parameter   4 not converged, with --strict";
+  0 done   1 failed   2 wrong usage or parameter   3 wrong data   4 not converged, with --strict";
 
 /// Online factorization of streams of sparse three-way tensors.
 #[derive(Parser)]
@@ -36,6 +40,8 @@ struct Args {
 enum Command {
     Demo(cmd::demo::Args),
     Recover(Box<cmd::recover::Args>),
+    Init(cmd::init::Args),
+    Check(cmd::check::Args),
     Bench(cmd::bench::Args),
     Completions(cmd::completions::Args),
 }
@@ -60,6 +66,8 @@ fn main() -> ExitCode {
     let done = match args.command {
         Command::Demo(args) => cmd::demo::run(&args),
         Command::Recover(args) => cmd::recover::run(&args),
+        Command::Init(args) => cmd::init::run(&args),
+        Command::Check(args) => cmd::check::run(&args),
         Command::Bench(args) => cmd::bench::run(&args),
         Command::Completions(args) => cmd::completions::run(&args),
     };
@@ -76,8 +84,14 @@ fn main() -> ExitCode {
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
-    if let Some(tensornoodl::Error::Parameter { .. }) = error.downcast_ref() {
+    let core = match error.downcast_ref() {
+        Some(tensornoodl_data::Error::Tensor(core)) => Some(core),
+        _ => error.downcast_ref(),
+    };
+    if let Some(tensornoodl::Error::Parameter { .. }) = core {
         2
+    } else if error.is::<tensornoodl_data::Error>() {
+        3
     } else if error.is::<NotConverged>() {
         4
     } else {
@@ -85,7 +99,7 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// The kind of a failure to write; nothing is read yet.
+/// The kind of a failure to write; failures to read are of `tensornoodl_data`.
 fn io_error(error: &anyhow::Error) -> Option<io::ErrorKind> {
     let json = || error.downcast_ref().and_then(serde_json::Error::io_error_kind);
     error.downcast_ref().map(io::Error::kind).or_else(json)

@@ -63,3 +63,19 @@ pub(crate) fn convergence(curves: &[Curve<'_>]) -> String {
     }
     picture
 }
+
+/// A pattern in one line: features side by side, several to a cell where there are more than cells.
+pub(crate) fn sparkline(values: &[f64], width: usize) -> String {
+    const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let width = width.min(values.len()).max(1);
+    // Of the features in a cell, the one that is farthest from zero.
+    let cells: Vec<f64> = (0..width)
+        .map(|cell| {
+            let some = &values[cell * values.len() / width..(cell + 1) * values.len() / width];
+            some.iter().fold(0.0, |a: f64, &v| if v.abs() > a.abs() { v } else { a })
+        })
+        .collect();
+    let (low, high) = cells.iter().fold((0.0_f64, 0.0_f64), |(a, b), &v| (a.min(v), b.max(v)));
+    let level = |v: f64| (7.0 * (v - low) / (high - low).max(f64::MIN_POSITIVE)).round() as usize;
+    cells.into_iter().map(|v| LEVELS[level(v).min(7)]).collect()
+}

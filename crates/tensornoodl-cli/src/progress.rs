@@ -65,3 +65,29 @@ impl Progress {
         }
     }
 }
+
+/// Work whose length is not known, shown on a terminal.
+pub(crate) struct Spinner(Option<ProgressBar>);
+
+impl Spinner {
+    /// Turns until it is finished; nothing if `quiet`, or where stderr is not a terminal.
+    pub(crate) fn new(what: &'static str, quiet: bool) -> Spinner {
+        Spinner((io::stderr().is_terminal() && !quiet).then(|| {
+            let bar = ProgressBar::new_spinner().with_message(what);
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar
+        }))
+    }
+
+    /// Says how much is done, from 0 to 1.
+    pub(crate) fn done(&self, share: f64) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(format!("looking again and again: {:.0} %", 100.0 * share));
+        }
+    }
+
+    /// Removes it.
+    pub(crate) fn finish(&self) {
+        self.0.iter().for_each(ProgressBar::finish_and_clear);
+    }
+}

@@ -20,7 +20,7 @@ pub(crate) struct Top {
     /// sum_f -log(1 - cos^2): some six for a parallel fiber, next to nothing for one by chance.
     pub(crate) evidence: f32,
     /// Fibers within 45 degrees.
-    fibers: usize,
+    pub(crate) fibers: usize,
 }
 
 /// Climbs from every probe among unit fibers, two steps: u <- unit(sum c^3 r).

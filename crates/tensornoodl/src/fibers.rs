@@ -57,6 +57,15 @@ impl Fibers {
         self.marks.drain(..first);
     }
 
+    /// Forgets those that are shorter.
+    pub(crate) fn keep_longer(&mut self, length: f64) {
+        if self.lengths.iter().any(|own| *own < length) {
+            let all = std::mem::replace(self, Fibers::new(self.n));
+            let long: Vec<usize> = (0..all.len()).filter(|&fiber| all.lengths[fiber] >= length).collect();
+            self.take(&all, &long);
+        }
+    }
+
     /// Appends all fibers of others.
     pub(crate) fn take_all(&mut self, others: &Fibers) {
         self.values.extend_from_slice(&others.values);
@@ -95,18 +104,19 @@ pub(crate) fn normalise(x: &mut [f32]) -> bool {
     length > 0.0 && length.is_finite()
 }
 
-/// The units of the data.
+/// The units of the data, found in it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Scale {
+#[non_exhaustive]
+pub struct Scale {
     /// Number of features.
     pub(crate) n: usize,
-    /// The smallest code.
-    pub(crate) code: f64,
-    /// C, the code floor: half of it tells a code from what the others of its fiber leave in A'y. Where codes
-    /// spread, that is more than half of the smallest one.
-    pub(crate) floor: f64,
-    /// The usual length of a residual.
-    pub(crate) noise: f64,
+    /// The smallest code, but for one in a hundred: what `tau` is relative to.
+    pub code: f64,
+    /// What `code_floor` is relative to, the paper's C: half of it tells a code from what the others of its fiber leave in
+    /// A'y. Where codes spread, that is more than half of the smallest one.
+    pub floor: f64,
+    /// The usual length of what is left of a fiber: its noise.
+    pub noise: f64,
 }
 
 impl Scale {

@@ -6,8 +6,10 @@
 
 use crate::chance::Null;
 use crate::dictionary::Dictionary;
+use crate::error::Error;
 use crate::fibers::{Fibers, Scale};
 use crate::learner::Step;
+use crate::params::{AtLeast, AtMost, Below, within};
 use crate::search::Search;
 use crate::tensor::Tensor;
 use crate::update::Strangers;
@@ -19,13 +21,26 @@ pub(crate) const MOST_FIBERS: usize = 16_384;
 const ENOUGH: usize = 50;
 
 /// How a dictionary grows.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Grow {
-    /// It has so many patterns at most; the clearest are found first. None: four times as many as features, more than
-    /// the theory allows for (A.4).
+    /// So many patterns are taken from the first tensor even if chance finds as clear ones, as long as they explain
+    /// something. 0: none but clear ones.
+    pub least_patterns: usize,
+    /// It has so many patterns at most: those of the first tensor that explain most, then the clearest. None: four times as
+    /// many as features, more than the theory allows for (A.4).
     pub most_patterns: Option<usize>,
+    /// Fibers shorter than this are not searched. 0: all are.
+    pub floor: f64,
     /// Of the random numbers that choose where to look.
     pub seed: u64,
+}
+
+impl Grow {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        within("floor", self.floor, AtLeast(0.0), AtMost(1e100))?;
+        let most = self.most_patterns.unwrap_or(usize::MAX);
+        within("most_patterns", most as f64, AtLeast(self.least_patterns.max(1) as f64), Below(f64::INFINITY))
+    }
 }
 
 /// Fibers waiting to be explained, and what is known of the data.
@@ -90,8 +105,9 @@ impl Growth {
     }
 
     fn search(&self, known: &[f64], scale: Option<Scale>) -> Search {
-        let known = known.iter().map(|&a| a as f32).collect();
-        let most = self.options.most_patterns.unwrap_or(4 * self.n);
+        let known: Vec<f32> = known.iter().map(|&a| a as f32).collect();
+        // The first patterns compete with each other, later ones find the room that is left.
+        let most = self.options.most_patterns.filter(|_| !known.is_empty()).unwrap_or(4 * self.n);
         Search::new(self.n, known, scale, most, self.options.seed)
     }
 
@@ -102,8 +118,10 @@ impl Growth {
         let mut sample = std::mem::replace(&mut self.pool, Fibers::new(self.n));
         let waiting = sample.len();
         (0..p).step_by(every).for_each(|fiber| sample.push(tensor, fiber));
+        sample.keep_longer(self.options.floor);
         self.null.add(&sample);
         let mut search = self.search(&[], None);
+        search.least = self.options.least_patterns;
         let mut left = search.run(&sample, &mut self.null);
         if search.measure(&sample).is_some() {
             // The others; what they leave unexplained joins the sample.
@@ -112,12 +130,18 @@ impl Growth {
             for some in others.chunks(MOST_FIBERS) {
                 let mut fibers = Fibers::new(self.n);
                 some.iter().for_each(|&fiber| fibers.push(tensor, fiber));
+                fibers.keep_longer(self.options.floor);
                 let mut unexplained = search.unexplained(&fibers);
                 unexplained.truncate(MOST_FIBERS - more.len());
                 more.take(&fibers, &unexplained);
             }
             sample.take_all(&more);
             left = search.run(&sample, &mut self.null);
+            self.scale = search.measure(&sample);
+        }
+        if self.options.most_patterns.is_some_and(|most| search.count() > most) {
+            search.keep_strongest(&sample, self.options.most_patterns.unwrap_or_default());
+            left = search.unexplained(&sample);
             self.scale = search.measure(&sample);
         }
         // Those of the tensor will be met again when it is learned from.
@@ -128,7 +152,8 @@ impl Growth {
     /// New patterns, from fibers that the dictionary does not explain.
     pub(crate) fn grow(&mut self, dictionary: &Dictionary, strangers: Strangers) -> Vec<f64> {
         self.listen(strangers.rests);
-        let strangers = strangers.fibers;
+        let mut strangers = strangers.fibers;
+        strangers.keep_longer(self.options.floor);
         let waiting = self.pool.len();
         self.pool.take_new(&strangers);
         self.fresh += self.pool.len() - waiting;

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use crate::codes::{self, Codes, Encoding, Roads};
 use crate::dictionary::Dictionary;
 use crate::error::Error;
+use crate::fibers::Scale;
 use crate::grow::{Grow, Growth, Review};
 use crate::params::{Params, Passes, Rule};
 use crate::tensor::{Shape, Tensor, check_distinct};
@@ -121,6 +122,7 @@ impl Learner {
     /// `code_floor` and `tau` are in units of the smallest codes in the data, which are found as well.
     pub fn from_nothing(features: usize, params: Params, grow: Grow) -> Result<Learner, Error> {
         params.check()?;
+        grow.check()?;
         Shape { features, rows: 1, cols: 1 }.check()?;
         let (dictionary, adaptive) = (Dictionary::empty(features), Adaptive::new(0));
         let growth = Some(Growth::new(features, grow));
@@ -141,11 +143,16 @@ impl Learner {
     /// The parameters in units of the data.
     fn scaled(&self) -> Params {
         let mut params = self.params.clone();
-        if let Some(scale) = self.growth.as_ref().and_then(|growth| growth.scale) {
+        if let Some(scale) = self.scale() {
             params.code_floor *= scale.floor;
             params.tau *= scale.code;
         }
         params
+    }
+
+    /// The units of the data, once patterns were found in it. None if the learner was given its dictionary.
+    pub fn scale(&self) -> Option<Scale> {
+        self.growth.as_ref().and_then(|growth| growth.scale)
     }
 
     /// For every pattern, the last step whose tensor showed it; 0 if none has.

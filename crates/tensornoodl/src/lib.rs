@@ -71,6 +71,7 @@
 #![forbid(unsafe_code)]
 
 mod chance;
+pub mod check;
 mod codes;
 mod dense;
 mod dictionary;
@@ -78,9 +79,11 @@ mod error;
 mod fiber;
 mod fibers;
 mod grow;
+pub mod init;
 mod learner;
 pub mod metrics;
 mod moment;
+pub mod pairs;
 mod params;
 pub mod recovery;
 mod screen;
@@ -94,6 +97,7 @@ mod update;
 pub use codes::{Codes, Roads};
 pub use dictionary::Dictionary;
 pub use error::Error;
+pub use fibers::Scale;
 pub use grow::Grow;
 pub use learner::{Learner, Step};
 pub use params::{Params, Passes, Rule, Samples, Solver};

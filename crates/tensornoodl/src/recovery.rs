@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::grow::Grow;
 use crate::learner::{Learner, Step};
@@ -53,6 +54,20 @@ pub struct Census {
     pub found: usize,
     /// All other patterns of the dictionary: sums of several, twins, or nothing.
     pub spurious: usize,
+}
+
+impl Census {
+    /// Counts them. `shown` says how many fibers have shown each true pattern.
+    pub fn new(found: &Dictionary, truth: &Dictionary, shown: &[usize]) -> Result<Census, Error> {
+        Ok(Census::of(&Matching::new(found, truth)?, found, truth, shown))
+    }
+
+    fn of(matching: &Matching, found: &Dictionary, truth: &Dictionary, shown: &[usize]) -> Census {
+        let near = |distance: &&f64| **distance <= FAR;
+        let near = matching.distances(found, truth).iter().filter(near).count();
+        let seen = shown.iter().filter(|count| **count >= 2).count();
+        Census { seen, found: near, spurious: found.patterns() - near }
+    }
 }
 
 /// The state of the recovery: the last tensor, factorized with the dictionary as it is now.
@@ -168,11 +183,7 @@ impl Recovery {
     }
 
     fn census(&self, matching: &Matching) -> Census {
-        let (dictionary, truth) = (self.learner.dictionary(), self.planted.true_dictionary());
-        let near = |distance: &&f64| **distance <= FAR;
-        let found = matching.distances(dictionary, truth).iter().filter(near).count();
-        let seen = self.shown.iter().filter(|count| **count >= 2).count();
-        Census { seen, found, spurious: dictionary.patterns() - found }
+        Census::of(matching, self.learner.dictionary(), self.planted.true_dictionary(), &self.shown)
     }
 
     /// Where the recovery stands, patterns matched anew.

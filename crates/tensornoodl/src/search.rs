@@ -11,13 +11,14 @@
 //! single precision: the learner makes what is found exact.
 
 use std::collections::HashSet;
+use std::iter::repeat;
 
 use rand::SeedableRng;
 use rand::seq::index;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use crate::chance::{Null, climb, surprise};
+use crate::chance::{Null, Top, climb, surprise};
 use crate::dense::transposed_product;
 use crate::fibers::{BLOCK, Fibers, Scale, dot, normalise};
 
@@ -48,6 +49,8 @@ pub(crate) struct Search {
     fixed: usize,
     /// There may be so many patterns in all.
     most: usize,
+    /// So many are taken even if chance finds as clear ones.
+    pub(crate) least: usize,
     rng: ChaCha8Rng,
     scale: Option<Scale>,
     /// Of each pattern: what it had for itself when it was accepted, relative to the null.
@@ -72,7 +75,7 @@ impl Coded {
 impl Search {
     pub(crate) fn new(n: usize, known: Vec<f32>, scale: Option<Scale>, most: usize, seed: u64) -> Search {
         let (fixed, rng) = (known.len() / n, ChaCha8Rng::seed_from_u64(seed));
-        Search { n, patterns: known, fixed, most, rng, scale, evidence: vec![0.0; fixed] }
+        Search { n, patterns: known, fixed, most, least: 0, rng, scale, evidence: vec![0.0; fixed] }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -158,15 +161,20 @@ impl Search {
             }
             let threshold = null.threshold(few.len());
             let mut tops = climb(&rest, probes, n);
-            tops.retain(|top| threshold.passed_by(top));
             tops.sort_by(|a, b| b.evidence.total_cmp(&a.evidence));
             let known = self.count();
-            for mut top in tops {
+            let (clear, others): (Vec<Top>, Vec<Top>) =
+                tops.into_iter().partition(|top| threshold.passed_by(top));
+            for (mut top, clear) in
+                clear.into_iter().zip(repeat(true)).chain(others.into_iter().zip(repeat(false)))
+            {
+                // What chance finds as well is taken if it is asked for, one at a time.
+                let wanted = clear || self.count() == known && known < self.least && top.fibers >= 2;
                 null.flat.undo(&mut top.direction);
                 normalise(&mut top.direction);
                 let near =
                     |i: usize| dot(self.pattern(i), &top.direction).abs() > if i < known { 0.7 } else { 0.5 };
-                if self.count() < self.most && !(0..self.count()).any(near) {
+                if wanted && self.count() < self.most && !(0..self.count()).any(near) {
                     self.patterns.extend_from_slice(&top.direction);
                     self.evidence.push(top.evidence / threshold.evidence);
                 }
@@ -378,6 +386,39 @@ impl Search {
         self.evidence.retain(|_| *at.next().unwrap_or(&true));
     }
 
+    /// Keeps those patterns that explain most, and fits them again without the others.
+    pub(crate) fn keep_strongest(&mut self, fibers: &Fibers, count: usize) {
+        let energies = self.account(fibers).energies;
+        let mut order: Vec<usize> = (0..self.count()).collect();
+        order.sort_by(|&a, &b| energies[b].total_cmp(&energies[a]));
+        let mut keep = vec![false; self.count()];
+        order.iter().take(count).for_each(|&pattern| keep[pattern] = true);
+        self.keep(&keep);
+        for _ in 0..3 {
+            let coded = self.encode(fibers, None);
+            self.step(&coded);
+        }
+    }
+
+    /// What the patterns explain of fibers.
+    pub(crate) fn account(&self, fibers: &Fibers) -> Account {
+        let coded = self.encode(fibers, None);
+        let (energies, shown) = (vec![0.0; self.count()], vec![0; self.count()]);
+        let mut account = Account { energies, shown, fibers: fibers.len(), ..Account::default() };
+        for (fiber, code) in coded.codes.iter().enumerate() {
+            let (y, energy) = (fibers.get(fiber), fibers.lengths[fiber].powi(2));
+            // |y|^2 - |r|^2 = sum x_i <a_i, y>, where x is least squares.
+            for &(i, x) in code {
+                account.energies[i as usize] += energy * (x * dot(self.pattern(i as usize), y)) as f64;
+                account.shown[i as usize] += 1;
+            }
+            account.energy += energy;
+            account.rest += energy * (coded.lengths[fiber] as f64).powi(2);
+            account.explained += usize::from(coded.explained[fiber]);
+        }
+        account
+    }
+
     /// The patterns found, column by column.
     pub(crate) fn found(&self) -> Vec<f64> {
         self.patterns[self.fixed * self.n..].iter().map(|&a| a as f64).collect()
@@ -440,6 +481,32 @@ impl Search {
     /// Which of these fibers the patterns do not explain.
     pub(crate) fn unexplained(&self, fibers: &Fibers) -> Vec<usize> {
         self.encode(fibers, None).unexplained()
+    }
+}
+
+/// What patterns explain of fibers.
+#[derive(Default)]
+pub(crate) struct Account {
+    /// For each pattern: energy explained by it, and fibers that show it.
+    pub(crate) energies: Vec<f64>,
+    pub(crate) shown: Vec<usize>,
+    /// Energy of all fibers, and what is left of it.
+    pub(crate) energy: f64,
+    pub(crate) rest: f64,
+    /// How many, and how many of them are explained.
+    pub(crate) fibers: usize,
+    pub(crate) explained: usize,
+}
+
+impl Account {
+    /// Of more fibers.
+    pub(crate) fn add(&mut self, other: &Account) {
+        self.energies.iter_mut().zip(&other.energies).for_each(|(sum, energy)| *sum += energy);
+        self.shown.iter_mut().zip(&other.shown).for_each(|(sum, shown)| *sum += shown);
+        self.energy += other.energy;
+        self.rest += other.rest;
+        self.fibers += other.fibers;
+        self.explained += other.explained;
     }
 }
 

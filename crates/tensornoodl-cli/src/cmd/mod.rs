@@ -1,7 +1,9 @@
 //! One file per command: its help, its arguments, its `run`.
 
 pub(crate) mod bench;
+pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod growth;
+pub(crate) mod init;
 pub(crate) mod recover;

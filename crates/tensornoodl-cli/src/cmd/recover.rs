@@ -14,6 +14,7 @@ use tensornoodl::{Error, Params, Passes, Rule, Samples, Solver};
 
 use crate::plot::{self, Curve};
 use crate::progress::{Goal, Progress};
+use crate::source::law;
 use crate::{NotConverged, memory};
 
 const EXAMPLES: &str = "\
@@ -178,12 +179,7 @@ struct Law(Values);
 impl FromStr for Law {
     type Err = String;
     fn from_str(text: &str) -> Result<Law, String> {
-        let floor = text.strip_prefix("subgaussian:").and_then(|floor| floor.parse().ok());
-        match (text, floor) {
-            ("rademacher", _) => Ok(Law(Values::Rademacher)),
-            (_, Some(floor)) => Ok(Law(Values::SubGaussian { floor })),
-            _ => Err("it must be rademacher or subgaussian:C, such as subgaussian:0.5".into()),
-        }
+        law(text).map(Law)
     }
 }
 

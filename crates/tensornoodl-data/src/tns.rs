@@ -1,0 +1,185 @@
+//! FROSTT's text format, `.tns`: a line for each entry, its indices and its value, `#` for comments.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
+use tensornoodl::Shape;
+
+use crate::Entries;
+use crate::error::Error;
+
+/// Which column of a line holds what; the value comes last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// Column of the feature index, from 1.
+    pub feature: usize,
+    /// Column of the row index.
+    pub row: usize,
+    /// Column of the col index.
+    pub col: usize,
+    /// The first index of an axis, 0 or 1.
+    pub base: usize,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Layout { feature: 1, row: 2, col: 3, base: 1 }
+    }
+}
+
+impl Layout {
+    /// Columns 1, 2 and 3, each once.
+    pub fn check(&self) -> Result<(), Error> {
+        let mut columns = [self.feature, self.row, self.col];
+        columns.sort_unstable();
+        let wrong = |name, value: String, rule: &str| {
+            Err(tensornoodl::Error::Parameter { name, value, rule: rule.into() }.into())
+        };
+        if columns != [1, 2, 3] {
+            let given = format!("{}, {}, {}", self.feature, self.row, self.col);
+            return wrong("feature, row, col", given, "1, 2, 3 in some order");
+        }
+        if self.base > 1 {
+            return wrong("index_base", self.base.to_string(), "0 or 1");
+        }
+        Ok(())
+    }
+}
+
+/// Opens a file, `-` for standard input; what is compressed by gzip is unpacked.
+pub fn open(path: &Path) -> Result<Box<dyn BufRead>, Error> {
+    let cannot_read = |error| Error::Read { file: path.display().to_string(), error };
+    let raw: Box<dyn Read> = match path.to_str() {
+        Some("-") => Box::new(io::stdin()),
+        _ => Box::new(File::open(path).map_err(cannot_read)?),
+    };
+    let mut raw = BufReader::with_capacity(1 << 16, raw);
+    let packed = raw.fill_buf().map_err(cannot_read)?.starts_with(&[0x1f, 0x8b]);
+    Ok(if packed { Box::new(BufReader::new(MultiGzDecoder::new(raw))) } else { Box::new(raw) })
+}
+
+/// Reads all lines. `file` is the name that messages give it.
+pub fn read(mut input: impl BufRead, file: &str, layout: &Layout) -> Result<Entries, Error> {
+    layout.check()?;
+    let mut shape = Shape { features: 0, rows: 0, cols: 0 };
+    let (mut values, mut places) = (Vec::new(), HashSet::new());
+    let (mut line, mut number) = (Vec::new(), 0);
+    loop {
+        line.clear();
+        let cannot_read = |error| Error::Read { file: file.into(), error };
+        if input.read_until(b'\n', &mut line).map_err(cannot_read)? == 0 {
+            break;
+        }
+        number += 1;
+        let wrong = |what: &'static str, value: &str, rule: String| {
+            // A line may be anything; a message is one line.
+            let value = value.chars().take(40).collect();
+            Error::Line { file: file.into(), line: number, what, value, rule }
+        };
+        let text = String::from_utf8_lossy(&line);
+        let text = text.split('#').next().unwrap_or_default().trim();
+        if text.is_empty() {
+            continue;
+        }
+        let fields: Vec<&str> = text.split_whitespace().collect();
+        if fields.len() != 4 {
+            let rule = "three indices and a value, with blanks between".into();
+            return Err(wrong("the line", text, rule));
+        }
+        let index = |what: &'static str, column: usize| {
+            let field = fields[column - 1];
+            let last = u32::MAX as usize - 1;
+            let inside = |index: &usize| (layout.base..=last + layout.base).contains(index);
+            let index = field.parse().ok().filter(inside).ok_or_else(|| {
+                let other = if field == "0" { " (if indices start at 0, say so: index base 0)" } else { "" };
+                wrong(what, field, format!("a whole number from {} to {last}{other}", layout.base))
+            })?;
+            Ok::<usize, Error>(index - layout.base)
+        };
+        let feature = index("the feature index", layout.feature)?;
+        let row = index("the row index", layout.row)?;
+        let col = index("the col index", layout.col)?;
+        let finite = |value: &f64| value.abs() <= 1e100;
+        let value = fields[3].parse().ok().filter(finite);
+        let value = value.ok_or_else(|| wrong("the value", fields[3], "a number of at most 1e100".into()))?;
+        shape.features = shape.features.max(feature + 1);
+        shape.rows = shape.rows.max(row + 1);
+        shape.cols = shape.cols.max(col + 1);
+        places.insert((row as u32, col as u32));
+        values.push((feature, row, col, value));
+    }
+    if values.is_empty() {
+        return Err(Error::Empty(file.into()));
+    }
+    Ok(Entries { shape, values, fibers: places.len() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str, layout: &Layout) -> Result<Entries, Error> {
+        read(text.as_bytes(), "x.tns", layout)
+    }
+
+    #[test]
+    fn lines_are_entries() {
+        let text = "# a comment\n\n 2 1 4\t-1.5e0 # another\r\n1 3 1 2";
+        let entries = read_text(text, &Layout::default()).unwrap();
+        assert_eq!(entries.shape(), Shape { features: 2, rows: 3, cols: 4 });
+        assert_eq!(entries.values, [(1, 0, 3, -1.5), (0, 2, 0, 2.0)]);
+        let turned = Layout { feature: 3, row: 1, col: 2, base: 0 };
+        let entries = read_text("0 1 2 7", &turned).unwrap();
+        assert_eq!(entries.values, [(2, 0, 1, 7.0)]);
+    }
+
+    #[test]
+    fn the_same_position_twice_is_added() {
+        let tensor = read_text("1 1 1 2\n1 1 1 3\n", &Layout::default()).unwrap().tensor().unwrap();
+        assert_eq!((tensor.values(), tensor.fibers()), (&[5.0][..], 1));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_file_and_line() {
+        let says = |text: &str| read_text(text, &Layout::default()).unwrap_err().to_string();
+        assert_eq!(
+            says("1 1 1 1\n1 0 1 1\n"),
+            "x.tns, line 2: the row index is \"0\", it must be a whole number from 1 to 4294967294 \
+             (if indices start at 0, say so: index base 0)"
+        );
+        assert_eq!(
+            says("1 1 1 NaN"),
+            "x.tns, line 1: the value is \"NaN\", it must be a number of at most 1e100"
+        );
+        assert!(says("1 1 1\n").contains("three indices and a value"));
+        assert!(says("-1 1 1 1\n").contains("the feature index is \"-1\""));
+        assert!(says("1 1 4294967296 1\n").contains("the col index"));
+        assert_eq!(says("# nothing\n"), "x.tns has no entries");
+        let twice = Layout { row: 1, ..Layout::default() };
+        let text = "feature, row, col is 1, 1, 3, it must be 1, 2, 3 in some order";
+        assert_eq!(read_text("1 1 1 1", &twice).unwrap_err().to_string(), text);
+    }
+
+    #[test]
+    fn packed_files_are_unpacked() {
+        use std::io::Write;
+        let folder = std::env::temp_dir().join(format!("tns-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("x.tns.gz");
+        let mut packed = flate2::write::GzEncoder::new(File::create(&path).unwrap(), Default::default());
+        packed.write_all(b"1 2 3 4\n").unwrap();
+        packed.finish().unwrap();
+        let entries = read(open(&path).unwrap(), "x.tns.gz", &Layout::default()).unwrap();
+        assert_eq!(entries.values, [(0, 1, 2, 4.0)]);
+        // A file that ends in the middle.
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[..whole.len() - 6]).unwrap();
+        let error = read(open(&path).unwrap(), "x.tns.gz", &Layout::default()).unwrap_err();
+        assert!(matches!(error, Error::Read { .. }), "{error}");
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(matches!(open(&path), Err(Error::Read { .. })));
+    }
+}

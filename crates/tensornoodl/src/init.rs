@@ -1,0 +1,280 @@
+//! The first dictionary, and what speaks for it: how many patterns does a tensor have, and are they the same if one
+//! looks again?
+//!
+//! The paper is given A(0) and m (A.2). On data that follows the model both can be found; on other data the number of
+//! patterns is a judgement, and what it rests on is measured here: what each further pattern explains of fibers it was not
+//! found in, and whether two halves of the data, other draws of it and other random numbers lead to the same patterns.
+
+use rand::seq::index;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::dictionary::Dictionary;
+use crate::error::Error;
+use crate::fibers::{Fibers, Scale};
+use crate::grow::{Grow, Growth, MOST_FIBERS};
+use crate::search::{Account, Search};
+use crate::tensor::Tensor;
+
+/// Patterns found in a tensor, those that explain most first.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Start {
+    /// The patterns; there may be none.
+    pub dictionary: Dictionary,
+    /// What is known of each.
+    pub findings: Vec<Finding>,
+    /// The units of the data. None where too little is explained to tell.
+    pub scale: Option<Scale>,
+    /// Fibers of the tensor that are as long as the floor.
+    pub fibers: usize,
+    /// Those of them that the patterns explain.
+    pub explained: usize,
+    /// Share of the energy of the whole tensor that the patterns explain.
+    pub energy: f64,
+    /// Shorter fibers were not searched.
+    pub floor: f64,
+}
+
+/// What is known of one pattern.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// What its fibers had in common when it was found, relative to the most that chance finds in as many.
+    pub evidence: f64,
+    /// Fibers that show it.
+    pub fibers: usize,
+    /// Share of the energy of the whole tensor that it explains.
+    pub energy: f64,
+}
+
+/// Finds the patterns of a tensor from nothing.
+pub fn find(tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
+    grow.check()?;
+    let mut growth = Growth::new(tensor.shape().features, grow.clone());
+    let columns = growth.start(tensor);
+    let evidence = growth.evidence();
+    let mut account = account(tensor, &columns, growth.scale, grow.floor);
+    // What is shorter than the floor has energy too.
+    account.energy = tensor.values().iter().map(|y| y * y).sum();
+
+    let n = tensor.shape().features;
+    let mut order: Vec<usize> = (0..evidence.len()).collect();
+    order.sort_by(|&a, &b| account.energies[b].total_cmp(&account.energies[a]));
+    let mut dictionary = Dictionary::empty(n);
+    dictionary.append(order.iter().flat_map(|&i| columns[i * n..][..n].to_vec()).collect())?;
+    let share = |energy: f64| if account.energy > 0.0 { energy / account.energy } else { 0.0 };
+    let finding = |&i: &usize| Finding {
+        evidence: evidence[i],
+        fibers: account.shown[i],
+        energy: share(account.energies[i]),
+    };
+    Ok(Start {
+        dictionary,
+        findings: order.iter().map(finding).collect(),
+        scale: growth.scale,
+        fibers: account.fibers,
+        explained: account.explained,
+        energy: share(account.energies.iter().sum()),
+        floor: grow.floor,
+    })
+}
+
+/// Where patterns explain less than this share of the energy, the data does not follow the model closely.
+const CLOSE: f64 = 0.9;
+
+/// The same for data that may follow the model only roughly.
+///
+/// Where it does, every fiber that is not noise is made of patterns, and all of them are found. Elsewhere short
+/// fibers tend to be many, alike for want of entries, and of little energy, and each kind of them would be a pattern. So if
+/// the patterns of all fibers leave more than a tenth of the energy, only those of fibers above the
+/// [`usual_floor`] are taken.
+pub fn judge(tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
+    let all = find(tensor, grow)?;
+    let floor = usual_floor(tensor);
+    if all.energy >= CLOSE || floor <= grow.floor {
+        return Ok(all);
+    }
+    find(tensor, &Grow { floor, ..grow.clone() })
+}
+
+/// Half of the length above which fibers have half of the energy, whatever the scale.
+pub fn usual_floor(tensor: &Tensor<'_>) -> f64 {
+    let energy = |fiber: usize| tensor.fiber(fiber).iter().map(|y| y * y).sum::<f64>();
+    let mut energies: Vec<f64> = (0..tensor.fibers()).map(energy).collect();
+    energies.sort_by(|a, b| b.total_cmp(a));
+    let half = energies.iter().sum::<f64>() / 2.0;
+    let mut sum = 0.0;
+    let middle = energies.iter().find(|&&energy| {
+        sum += energy;
+        sum >= half
+    });
+    middle.map_or(0.0, |energy| energy.sqrt() / 2.0)
+}
+
+/// What patterns explain of all fibers that are long enough.
+fn account(tensor: &Tensor<'_>, columns: &[f64], scale: Option<Scale>, floor: f64) -> Account {
+    let n = tensor.shape().features;
+    let search = Search::new(n, columns.iter().map(|&a| a as f32).collect(), scale, 0, 0);
+    let all: Vec<usize> = (0..tensor.fibers()).collect();
+    let mut sum = search.account(&Fibers::new(n));
+    for some in all.chunks(MOST_FIBERS) {
+        let mut fibers = Fibers::new(n);
+        some.iter().for_each(|&fiber| fibers.push(tensor, fiber));
+        fibers.keep_longer(floor);
+        sum.add(&search.account(&fibers));
+    }
+    sum
+}
+
+/// What speaks for a number of patterns.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Evidence {
+    /// From one pattern to a few more than were found.
+    pub ladder: Vec<Rung>,
+    /// Patterns that each half of the fibers has by itself.
+    pub halves: [usize; 2],
+    /// The same fibers searched with other random numbers.
+    pub seeds: Vec<Again>,
+    /// Seven tenths of the fibers, drawn anew each time.
+    pub samples: Vec<Again>,
+}
+
+/// The first patterns of either half of the fibers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Rung {
+    /// How many.
+    pub patterns: usize,
+    /// Share of the energy of the other half that they explain.
+    pub energy: f64,
+    /// How many of them the first ones of the other half have too.
+    pub agree: usize,
+}
+
+/// A further search.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Again {
+    /// Patterns that it found.
+    pub patterns: usize,
+    /// Patterns of the first search that it found too.
+    pub agree: usize,
+}
+
+/// Two patterns are the same if their cosine is at least this.
+const SAME: f64 = 0.9;
+
+/// Further searches of each kind.
+const AGAIN: u64 = 4;
+
+/// Rungs above those that are clearer than chance.
+const ABOVE: usize = 8;
+
+/// Fibers of a half or a sample, at most.
+const MOST_IN_SAMPLE: usize = 2 * MOST_FIBERS;
+
+/// Measures what speaks for the patterns found. `done` is told how much of the work is, from 0 to 1.
+pub fn evidence(
+    tensor: &Tensor<'_>,
+    start: &Start,
+    grow: &Grow,
+    mut done: impl FnMut(f64),
+) -> Result<Evidence, Error> {
+    let parts = (2 * AGAIN + 4) as f64;
+    let mut part = 0.0;
+    let mut next = || {
+        part += 1.0;
+        done(part / parts);
+    };
+    let mut rng = ChaCha8Rng::seed_from_u64(grow.seed ^ 0x6576_6964);
+    let again = |tensor: &Tensor<'_>, grow: &Grow| {
+        let other = find(tensor, grow)?.dictionary;
+        Ok::<Again, Error>(Again { patterns: other.patterns(), agree: agreeing(&start.dictionary, &other) })
+    };
+    let (mut seeds, mut samples) = (Vec::new(), Vec::new());
+    for _ in 0..AGAIN {
+        seeds.push(again(tensor, &Grow { seed: rng.random(), ..grow.clone() })?);
+        next();
+    }
+    let p = tensor.fibers();
+    for _ in 0..AGAIN {
+        let some = index::sample(&mut rng, p, (7 * p / 10).min(MOST_IN_SAMPLE)).into_vec();
+        samples.push(again(&part_of(tensor, some), grow)?);
+        next();
+    }
+
+    let shuffled = index::sample(&mut rng, p, p.min(2 * MOST_IN_SAMPLE)).into_vec();
+    let (left, right) = shuffled.split_at(shuffled.len() / 2);
+    let halves = [part_of(tensor, left.to_vec()), part_of(tensor, right.to_vec())];
+    let mut found = Vec::new();
+    for half in &halves {
+        found.push(find(half, grow)?);
+        next();
+    }
+    let counts = [found[0].findings.len(), found[1].findings.len()];
+    // The ladder goes on above what is clear.
+    if grow.most_patterns.is_none() {
+        let further = |count: usize| Grow { least_patterns: count + ABOVE, ..grow.clone() };
+        for (at, half) in halves.iter().enumerate() {
+            found[at] = find(half, &further(counts[at]))?;
+        }
+    }
+    let top = found[0].findings.len().max(found[1].findings.len());
+    let mut ladder = Vec::new();
+    for patterns in rungs(top) {
+        let (mut energy, mut rest) = (0.0, 0.0);
+        let first = |start: &Start| {
+            let n = start.dictionary.features();
+            start.dictionary.values()[..n * patterns.min(start.findings.len())].to_vec()
+        };
+        for (half, other) in [(0, 1), (1, 0)] {
+            let other = &halves[other];
+            // Everything counts, however short.
+            let account = account(other, &first(&found[half]), found[half].scale, 0.0);
+            energy += account.energy;
+            rest += account.rest;
+        }
+        let dictionary = |columns: Vec<f64>| {
+            let mut dictionary = Dictionary::empty(tensor.shape().features);
+            dictionary.append(columns).map(|()| dictionary)
+        };
+        let agree = agreeing(&dictionary(first(&found[0]))?, &dictionary(first(&found[1]))?);
+        let energy = if energy > 0.0 { 1.0 - rest / energy } else { 0.0 };
+        ladder.push(Rung { patterns, energy, agree });
+    }
+    next();
+    next();
+    Ok(Evidence { ladder, halves: counts, seeds, samples })
+}
+
+/// One by one at first, then in larger steps; at most some thirty.
+fn rungs(top: usize) -> Vec<usize> {
+    let mut rungs: Vec<usize> = Vec::new();
+    let mut next = 1;
+    while next <= top {
+        rungs.push(next);
+        next += (next / 12).max(1);
+    }
+    rungs.extend((top > 0 && rungs.last() != Some(&top)).then_some(top));
+    rungs
+}
+
+fn part_of(tensor: &Tensor<'_>, mut fibers: Vec<usize>) -> Tensor<'static> {
+    fibers.sort_unstable();
+    let values = fibers.iter().flat_map(|&fiber| tensor.fiber(fiber)).copied().collect();
+    let places = fibers.iter().map(|&fiber| tensor.places()[fiber]).collect();
+    Tensor::trusted(tensor.shape(), values, places)
+}
+
+/// How many patterns the other dictionary has too.
+pub(crate) fn agreeing(dictionary: &Dictionary, other: &Dictionary) -> usize {
+    let (n, m, count) = (dictionary.features(), dictionary.patterns(), other.patterns());
+    if m == 0 || count == 0 {
+        return 0;
+    }
+    let mut cosines = vec![0.0; m * count];
+    crate::dense::transposed_product(&mut cosines, other.values(), dictionary.values(), n);
+    cosines.chunks_exact(count).filter(|cosines| cosines.iter().any(|c| c.abs() >= SAME)).count()
+}
