@@ -9,6 +9,7 @@ use rand::seq::index;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::dense::transposed_product;
 use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::fibers::{Fibers, Scale};
@@ -53,31 +54,67 @@ pub fn find(tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
     grow.check()?;
     let mut growth = Growth::new(tensor.shape().features, grow.clone());
     let columns = growth.start(tensor);
-    let evidence = growth.evidence();
-    let mut account = account(tensor, &columns, growth.scale, grow.floor);
-    // What is shorter than the floor has energy too.
-    account.energy = tensor.values().iter().map(|y| y * y).sum();
+    Start::new(tensor, &columns, &growth.evidence(), growth.scale, grow.floor)
+}
 
-    let n = tensor.shape().features;
-    let mut order: Vec<usize> = (0..evidence.len()).collect();
-    order.sort_by(|&a, &b| account.energies[b].total_cmp(&account.energies[a]));
-    let mut dictionary = Dictionary::empty(n);
-    dictionary.append(order.iter().flat_map(|&i| columns[i * n..][..n].to_vec()).collect())?;
-    let share = |energy: f64| if account.energy > 0.0 { energy / account.energy } else { 0.0 };
-    let finding = |&i: &usize| Finding {
-        evidence: evidence[i],
-        fibers: account.shown[i],
-        energy: share(account.energies[i]),
-    };
-    Ok(Start {
-        dictionary,
-        findings: order.iter().map(finding).collect(),
-        scale: growth.scale,
-        fibers: account.fibers,
-        explained: account.explained,
-        energy: share(account.energies.iter().sum()),
-        floor: grow.floor,
-    })
+impl Start {
+    /// Patterns, column by column, with the evidence of each, and what they explain.
+    fn new(
+        tensor: &Tensor<'_>,
+        columns: &[f64],
+        evidence: &[f64],
+        scale: Option<Scale>,
+        floor: f64,
+    ) -> Result<Start, Error> {
+        let n = tensor.shape().features;
+        let account = account(tensor, columns, scale, floor);
+        // What is shorter than the floor has energy too.
+        let energy: f64 = tensor.values().iter().map(|y| y * y).sum();
+        let share = |explained: f64| if energy > 0.0 { explained / energy } else { 0.0 };
+        let mut order: Vec<usize> = (0..evidence.len()).collect();
+        order.sort_by(|&a, &b| account.energies[b].total_cmp(&account.energies[a]));
+        let mut dictionary = Dictionary::empty(n);
+        dictionary.append(order.iter().flat_map(|&i| columns[i * n..][..n].to_vec()).collect())?;
+        let finding = |&i: &usize| Finding {
+            evidence: evidence[i],
+            fibers: account.shown[i],
+            energy: share(account.energies[i]),
+        };
+        Ok(Start {
+            dictionary,
+            findings: order.iter().map(finding).collect(),
+            scale,
+            fibers: account.fibers,
+            explained: account.explained,
+            energy: share(0.0 + account.energies.iter().sum::<f64>()),
+            floor,
+        })
+    }
+
+    /// Only those patterns that most searches find, this one and four with other random numbers.
+    fn steady(self, tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
+        let n = self.dictionary.features();
+        let (scale, floor) = (self.scale, self.floor);
+        let mut searches = vec![self];
+        for seed in 1..=AGAIN {
+            searches.push(find(tensor, &Grow { seed: grow.seed ^ seed << 32, ..grow.clone() })?);
+        }
+        let (mut columns, mut evidence) = (Dictionary::empty(n), Vec::new());
+        for search in &searches {
+            let known = same(&search.dictionary, &columns);
+            for i in (0..known.len()).filter(|&i| !known[i]) {
+                let pattern = search.dictionary.pattern(i);
+                let mut one = Dictionary::empty(n);
+                one.append(pattern.to_vec())?;
+                let times = searches.iter().filter(|other| agreeing(&one, &other.dictionary) == 1).count();
+                if times >= 4 {
+                    columns.append(pattern.to_vec())?;
+                    evidence.push(search.findings[i].evidence);
+                }
+            }
+        }
+        Start::new(tensor, columns.values(), &evidence, scale, floor)
+    }
 }
 
 /// Where patterns explain less than this share of the energy, the data does not follow the model closely.
@@ -86,16 +123,18 @@ const CLOSE: f64 = 0.9;
 /// The same for data that may follow the model only roughly.
 ///
 /// Where it does, every fiber that is not noise is made of patterns, and all of them are found. Elsewhere short
-/// fibers tend to be many, alike for want of entries, and of little energy, and each kind of them would be a pattern. So if
-/// the patterns of all fibers leave more than a tenth of the energy, only those of fibers above the
-/// [`usual_floor`] are taken.
+/// fibers tend to be many, alike for want of entries, and of little energy, and each kind of them would be a pattern; and
+/// patterns that are hardly clearer than chance come and go with the random numbers. So if the patterns of all fibers
+/// leave more than a tenth of the energy, only those of fibers above the [`usual_floor`] are taken, and of these, unless
+/// their number was asked for, those that three of five searches find.
 pub fn judge(tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
     let all = find(tensor, grow)?;
-    let floor = usual_floor(tensor);
-    if all.energy >= CLOSE || floor <= grow.floor {
+    if all.energy >= CLOSE {
         return Ok(all);
     }
-    find(tensor, &Grow { floor, ..grow.clone() })
+    let grow = Grow { floor: usual_floor(tensor).max(grow.floor), ..grow.clone() };
+    let long = find(tensor, &grow)?;
+    if grow.most_patterns.is_some() { Ok(long) } else { long.steady(tensor, &grow) }
 }
 
 /// Half of the length above which fibers have half of the energy, whatever the scale.
@@ -270,11 +309,15 @@ fn part_of(tensor: &Tensor<'_>, mut fibers: Vec<usize>) -> Tensor<'static> {
 
 /// How many patterns the other dictionary has too.
 pub(crate) fn agreeing(dictionary: &Dictionary, other: &Dictionary) -> usize {
+    same(dictionary, other).into_iter().filter(|same| *same).count()
+}
+
+/// For every pattern, whether the other dictionary has it too.
+fn same(dictionary: &Dictionary, other: &Dictionary) -> Vec<bool> {
     let (n, m, count) = (dictionary.features(), dictionary.patterns(), other.patterns());
-    if m == 0 || count == 0 {
-        return 0;
-    }
     let mut cosines = vec![0.0; m * count];
-    crate::dense::transposed_product(&mut cosines, other.values(), dictionary.values(), n);
-    cosines.chunks_exact(count).filter(|cosines| cosines.iter().any(|c| c.abs() >= SAME)).count()
+    if m * count > 0 {
+        transposed_product(&mut cosines, other.values(), dictionary.values(), n);
+    }
+    (0..m).map(|i| cosines[i * count..][..count].iter().any(|c| c.abs() >= SAME)).collect()
 }

@@ -230,7 +230,7 @@ fn found(start: &Start, grow: &Grow, args: &Args, time: Duration, fibers: usize)
     let _ = write!(text, "found     {count} patterns in {:.2} s, ", time.as_secs_f64());
     text += &match (grow.most_patterns, unclear) {
         (None, _) if count == 0 => "nothing that fibers share is clearer than chance\n".to_owned(),
-        (None, _) => "all that are clearer than any that chance finds\n".to_owned(),
+        (None, _) => "each clearer than any that chance finds\n".to_owned(),
         (Some(asked), _) if count < asked => {
             format!("{asked} were asked for; no more explain anything\n")
         }
@@ -242,8 +242,10 @@ fn found(start: &Start, grow: &Grow, args: &Args, time: Duration, fibers: usize)
             text,
             "          The patterns of all {fibers} fibers would leave more than a tenth of the energy: the data follows\n\
             \x20         the model only roughly, and short fibers would make patterns of their own. So only the {} of\n\
-            \x20         length {:.3} or more were searched; --floor 0 searches all.",
-            start.fibers, start.floor
+            \x20         length {:.3} or more were searched{}; --floor 0 searches all.",
+            start.fibers,
+            start.floor,
+            if grow.most_patterns.is_none() { ", and patterns had to come again" } else { "" }
         );
     }
     let _ = writeln!(
