@@ -234,7 +234,10 @@ impl Growth {
             }
         }
         let mut review = Review::default();
-        if patterns.is_empty() {
+        if step.step.is_power_of_two() || step.step.is_multiple_of(GROWN) {
+            review.lost = twins(dictionary);
+        }
+        if patterns.is_empty() && review.lost.is_empty() {
             return review;
         }
         let search = self.search(dictionary.values(), self.scale);
@@ -242,13 +245,15 @@ impl Growth {
         let rate = |life: &Life| life.fibers.max(1) as f64 / self.fibers.max(1) as f64;
         let rates: Vec<f64> = self.lives.iter().map(rate).collect();
         review.turned = search.swaps(&later, &met, &rates);
-        review.turned.retain(|turned| confirmed[turned.0]);
+        patterns.dedup();
+        review.lost.extend(patterns.into_iter().filter(|&pattern| !confirmed[pattern]));
+        review.lost.sort_unstable();
+        review.lost.dedup();
+        review.turned.retain(|turned| !review.lost.contains(&turned.0));
         // What they are now, and what their partners are, is looked at again soon.
         if !review.turned.is_empty() {
             self.lives.iter_mut().filter(|life| life.young.is_some()).for_each(|life| life.age = 0);
         }
-        patterns.dedup();
-        review.lost.extend(patterns.into_iter().filter(|&pattern| !confirmed[pattern]));
         // Their fibers wait again.
         for &pattern in review.lost.iter().rev() {
             if let Some(young) = self.lives.remove(pattern).young {
@@ -267,4 +272,20 @@ pub(crate) struct Review {
     pub(crate) turned: Vec<(usize, Vec<f64>)>,
     /// Those that are none, by increasing number.
     pub(crate) lost: Vec<usize>,
+}
+
+/// Patterns nearer to each other than this cosine are one.
+const TWINS: f64 = 0.98;
+
+/// Patterns that have become the same as an older one.
+fn twins(dictionary: &Dictionary) -> Vec<usize> {
+    let (m, gram) = (dictionary.patterns(), dictionary.gram());
+    let mut twins = Vec::new();
+    for i in 0..m {
+        let older = |l: &usize| gram[i * m + l].abs() > TWINS && !twins.contains(l);
+        if (0..i).any(|l| older(&l)) {
+            twins.push(i);
+        }
+    }
+    twins
 }

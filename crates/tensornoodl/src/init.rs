@@ -107,12 +107,13 @@ impl Start {
                 let mut one = Dictionary::empty(n);
                 one.append(pattern.to_vec())?;
                 let times = searches.iter().filter(|other| agreeing(&one, &other.dictionary) == 1).count();
-                if times >= 4 {
+                if times >= MOST_OF {
                     columns.append(pattern.to_vec())?;
                     evidence.push(search.findings[i].evidence);
                 }
             }
         }
+        let scale = scale.filter(|_| !evidence.is_empty());
         Start::new(tensor, columns.values(), &evidence, scale, floor)
     }
 }
@@ -126,7 +127,7 @@ const CLOSE: f64 = 0.9;
 /// fibers tend to be many, alike for want of entries, and of little energy, and each kind of them would be a pattern; and
 /// patterns that are hardly clearer than chance come and go with the random numbers. So if the patterns of all fibers
 /// leave more than a tenth of the energy, only those of fibers above the [`usual_floor`] are taken, and of these, unless
-/// their number was asked for, those that three of five searches find.
+/// their number was asked for, those that four of five searches find.
 pub fn judge(tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
     let all = find(tensor, grow)?;
     if all.energy >= CLOSE {
@@ -207,6 +208,9 @@ const SAME: f64 = 0.9;
 
 /// Further searches of each kind.
 const AGAIN: u64 = 4;
+
+/// Of all five searches, so many have to find a pattern.
+const MOST_OF: usize = 4;
 
 /// Rungs above those that are clearer than chance.
 const ABOVE: usize = 8;

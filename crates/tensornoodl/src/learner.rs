@@ -32,8 +32,8 @@ pub struct Learner {
     adaptive: Adaptive,
     /// Of a learner that finds patterns by itself.
     growth: Option<Growth>,
-    /// Of each pattern, the last step that showed it.
-    last_seen: Vec<u64>,
+    /// When each pattern was seen.
+    seen: Vec<Seen>,
     steps: u64,
     space: Space,
 }
@@ -43,6 +43,26 @@ pub struct Learner {
 struct Space {
     encoding: codes::Space,
     lessons: update::Space,
+}
+
+/// When a pattern was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Seen {
+    /// The step after which it was there.
+    born: u64,
+    /// The last step that showed it, 0 if none has, and how many have.
+    last: u64,
+    times: u64,
+}
+
+impl Seen {
+    /// Whether it has not been seen for longer than chance explains, one time in a thousand.
+    fn is_overdue(self, now: u64) -> bool {
+        let last = self.last.max(self.born);
+        // The share of steps that showed it, by Laplace's rule: it is never quite 0 or 1.
+        let rate = (self.times + 1) as f64 / (last - self.born + 2) as f64;
+        (now - last) as f64 * (1.0 - rate).ln() < 1e-3_f64.ln()
+    }
 }
 
 /// What was worked on before makes no difference.
@@ -77,8 +97,9 @@ pub struct Step {
     /// Patterns that the tensor brought to light, the last ones of the dictionary now, to be used from the
     /// next tensor on.
     pub found: usize,
-    /// Young patterns that the tensor has shown to be none, by their old numbers. They are gone, and the later ones have
-    /// moved up; codes and activity are numbered as the dictionary is after the step.
+    /// Patterns that are gone, by their old numbers: young ones that the tensor has shown to be none, and those that have
+    /// become the same as an older one. The later ones have moved up; codes and activity are numbered as the
+    /// dictionary is after the step.
     pub lost: Vec<usize>,
     /// Time spent on the fibers: reading them, stage I, and the sums of stage III.
     pub encode_time: Duration,
@@ -95,9 +116,9 @@ impl Clone for Learner {
     fn clone(&self) -> Learner {
         let (dictionary, params, adaptive) =
             (self.dictionary.clone(), self.params.clone(), self.adaptive.clone());
-        let (growth, last_seen) = (self.growth.clone(), self.last_seen.clone());
+        let (growth, seen) = (self.growth.clone(), self.seen.clone());
         let (steps, space) = (self.steps, Space::default());
-        Learner { dictionary, params, adaptive, growth, last_seen, steps, space }
+        Learner { dictionary, params, adaptive, growth, seen, steps, space }
     }
 
     /// Keeps the memory that this learner works in.
@@ -112,8 +133,8 @@ impl Learner {
     pub fn new(start: Dictionary, params: Params) -> Result<Learner, Error> {
         params.check()?;
         let adaptive = Adaptive::new(start.patterns());
-        let (last_seen, space) = (vec![0; start.patterns()], Space::default());
-        Ok(Learner { dictionary: start, params, adaptive, growth: None, last_seen, steps: 0, space })
+        let (seen, space) = (vec![Seen::default(); start.patterns()], Space::default());
+        Ok(Learner { dictionary: start, params, adaptive, growth: None, seen, steps: 0, space })
     }
 
     /// A learner that starts from nothing and finds its patterns in the data, at the first tensor and
@@ -126,8 +147,8 @@ impl Learner {
         Shape { features, rows: 1, cols: 1 }.check()?;
         let (dictionary, adaptive) = (Dictionary::empty(features), Adaptive::new(0));
         let growth = Some(Growth::new(features, grow));
-        let (last_seen, space) = (Vec::new(), Space::default());
-        Ok(Learner { dictionary, params, adaptive, growth, last_seen, steps: 0, space })
+        let (seen, space) = (Vec::new(), Space::default());
+        Ok(Learner { dictionary, params, adaptive, growth, seen, steps: 0, space })
     }
 
     /// The dictionary as it is now.
@@ -156,8 +177,14 @@ impl Learner {
     }
 
     /// For every pattern, the last step whose tensor showed it; 0 if none has.
-    pub fn last_seen(&self) -> &[u64] {
-        &self.last_seen
+    pub fn last_seen(&self) -> Vec<u64> {
+        self.seen.iter().map(|seen| seen.last).collect()
+    }
+
+    /// Patterns that no tensor has shown for long: given how often it was seen before, chance would bring such a gap in one
+    /// case of a thousand. They are kept all the same.
+    pub fn overdue(&self) -> Vec<usize> {
+        (0..self.seen.len()).filter(|&pattern| self.seen[pattern].is_overdue(self.steps)).collect()
     }
 
     /// For every pattern that was found in the data, how clear it was: what its fibers had in common, relative to
@@ -217,7 +244,7 @@ impl Learner {
         self.dictionary.append(columns)?;
         let new = self.dictionary.patterns() - before;
         self.adaptive.grow(new);
-        self.last_seen.resize(before + new, 0);
+        self.seen.resize(before + new, Seen { born: self.steps, ..Seen::default() });
         Ok(new)
     }
 
@@ -278,7 +305,7 @@ impl Learner {
         let diverged = |_| Error::Diverged { step: number };
         let (mut encode_time, mut update_time) = (Duration::ZERO, Duration::ZERO);
         let params = &self.scaled();
-        let Learner { dictionary: origin, adaptive, growth, last_seen, steps, space, .. } = self;
+        let Learner { dictionary: origin, adaptive, growth, seen, steps, space, .. } = self;
         // What the passes over this tensor have made of A(t) so far.
         let mut better: Option<Dictionary> = None;
         let mut frozen = match params.passes {
@@ -368,8 +395,8 @@ impl Learner {
             }
             *adaptive = state.unwrap_or_else(|| adaptive.clone());
             *steps = number;
-            for (seen, _) in last_seen.iter_mut().zip(&step.activity).filter(|(_, fibers)| **fibers > 0) {
-                *seen = number;
+            for (seen, _) in seen.iter_mut().zip(&step.activity).filter(|(_, fibers)| **fibers > 0) {
+                (seen.last, seen.times) = (number, seen.times + 1);
             }
             if let (Some(growth), Some(strangers)) = (growth, strangers) {
                 let begun = Instant::now();
@@ -381,7 +408,7 @@ impl Learner {
                 origin.remove(&lost);
                 adaptive.remove(&lost);
                 lost.iter().rev().for_each(|&pattern| {
-                    last_seen.remove(pattern);
+                    seen.remove(pattern);
                 });
                 let found = growth.grow(origin, strangers);
                 step.found = self.extend(found)?;

@@ -22,7 +22,8 @@ use crate::chance::{Null, Top, climb, surprise};
 use crate::dense::transposed_product;
 use crate::fibers::{BLOCK, Fibers, Scale, dot, normalise};
 
-/// While nothing is known of codes and noise, a fiber whose residual is longer than this share of it is unexplained.
+/// While nothing is known of codes and noise, a fiber whose residual is longer than this share of it is unexplained,
+/// unless most residuals are that long.
 const UNEXPLAINED: f32 = 0.5;
 
 /// Unexplained fibers that one round looks at.
@@ -53,6 +54,8 @@ pub(crate) struct Search {
     pub(crate) least: usize,
     rng: ChaCha8Rng,
     scale: Option<Scale>,
+    /// Without a scale: the share of an explained fiber that may be left.
+    rest: f32,
     /// Of each pattern: what it had for itself when it was accepted, relative to the null.
     pub(crate) evidence: Vec<f32>,
 }
@@ -75,7 +78,8 @@ impl Coded {
 impl Search {
     pub(crate) fn new(n: usize, known: Vec<f32>, scale: Option<Scale>, most: usize, seed: u64) -> Search {
         let (fixed, rng) = (known.len() / n, ChaCha8Rng::seed_from_u64(seed));
-        Search { n, patterns: known, fixed, most, least: 0, rng, scale, evidence: vec![0.0; fixed] }
+        let evidence = vec![0.0; fixed];
+        Search { n, patterns: known, fixed, most, least: 0, rng, scale, rest: UNEXPLAINED, evidence }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -109,6 +113,7 @@ impl Search {
         loop {
             let before = self.count();
             self.rounds(fibers, null);
+            self.listen(fibers);
             for _ in 0..3 {
                 let coded = self.encode(fibers, None);
                 self.step(&coded);
@@ -122,6 +127,19 @@ impl Search {
             if self.count() <= before || left.len() < 2 {
                 return left;
             }
+        }
+    }
+
+    /// Where noise is long, the residuals of most fibers are, however well they are coded. Those that hold nothing else
+    /// are the shortest.
+    fn listen(&mut self, fibers: &Fibers) {
+        let coded = self.encode(fibers, None);
+        let shares = coded.lengths.iter().zip(&coded.codes).filter(|(_, code)| !code.is_empty());
+        let mut shares: Vec<f32> = shares.map(|(share, _)| *share).collect();
+        let explained = shares.iter().filter(|share| **share <= self.rest).count();
+        if 2 * explained < shares.len() {
+            let tenth = shares.len() / 10;
+            self.rest = self.rest.max(1.1 * *shares.select_nth_unstable_by(tenth, f32::total_cmp).1);
         }
     }
 
@@ -247,7 +265,7 @@ impl Search {
         });
         let explained = lengths.iter().zip(&fibers.lengths).map(|(&share, &own)| match self.scale {
             Some(scale) => scale.explains(own, share as f64 * own),
-            None => share <= UNEXPLAINED,
+            None => share <= self.rest,
         });
         let explained = explained.collect();
         Coded { codes, residuals, lengths, explained }

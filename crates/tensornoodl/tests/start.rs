@@ -329,3 +329,61 @@ fn forgetting_follows_a_slow_drift() {
         .collect();
     assert!(errors[1] < 0.8 * errors[0], "{errors:?}");
 }
+
+#[test]
+fn patterns_that_become_one_are_merged() {
+    // Pattern 0 turns into pattern 1.
+    let mut stream = Stream::new(100, 10, 8);
+    let origin = stream.truth.clone();
+    let params = Params { forgetting: 0.2, ..Params::default() };
+    let mut learner = Learner::from_nothing(100, params, Grow::default()).unwrap();
+    for t in 0..130 {
+        let turn = (t as f64 / 100.0).clamp(0.0, 1.0);
+        let mut columns = origin.values().to_vec();
+        for feature in 0..100 {
+            columns[feature] = (1.0 - turn) * origin.pattern(0)[feature] + turn * origin.pattern(1)[feature];
+        }
+        stream.truth = Dictionary::from_columns(100, columns).unwrap();
+        let step = learner.learn(&stream.tensor(100, |_| 0.1, |_| 0.0)).unwrap();
+        if t == 20 {
+            assert_eq!(learner.dictionary().patterns(), 10);
+        }
+        assert_eq!(step.activity.len(), learner.dictionary().patterns());
+    }
+    let found = learner.dictionary();
+    assert_eq!(found.patterns(), 9);
+    let kept = Dictionary::from_columns(100, origin.values()[100..].to_vec()).unwrap();
+    let error = Matching::new(found, &kept).unwrap().error_a(found, &kept);
+    assert!(error < 1e-6, "{error}");
+}
+
+#[test]
+fn a_pattern_that_is_gone_is_told_and_kept() {
+    let plan = Plan { patterns: 20, ..Plan::default() };
+    let here = Planted::new(plan.clone()).unwrap();
+    let mut learner = Learner::from_nothing(300, Params::default(), Grow::default()).unwrap();
+    for t in 1..=10 {
+        learner.learn(&here.tensor(t).tensor).unwrap();
+    }
+    assert_eq!((learner.dictionary().patterns(), learner.overdue()), (20, vec![]));
+    // The last five do not come any more.
+    let gone = Planted::new(Plan { late: 5, late_step: 1000, ..plan }).unwrap();
+    let matching = Matching::new(learner.dictionary(), gone.true_dictionary()).unwrap();
+    let mut missing: Vec<usize> = matching.found[15..].iter().map(|found| found.unwrap()).collect();
+    missing.sort_unstable();
+    for t in 11..=30 {
+        learner.learn(&gone.tensor(t).tensor).unwrap();
+    }
+    assert_eq!(learner.overdue(), missing);
+    assert_eq!(learner.dictionary().patterns(), 20, "they are kept");
+    assert!(missing.iter().all(|&pattern| learner.last_seen()[pattern] <= 10));
+}
+
+#[test]
+fn noise_as_long_as_a_pattern_is_no_obstacle() {
+    let mut recovery = recovery(Plan { noise: 1.0, ..Plan::default() });
+    advance(&mut recovery, 10);
+    let outcome = recovery.outcome().unwrap();
+    assert_eq!(outcome.census, Census { seen: 150, found: 150, spurious: 0 });
+    assert!(outcome.error_a < 1.1 * outcome.oracle_error_a.unwrap());
+}
