@@ -113,7 +113,7 @@ impl Search {
         loop {
             let before = self.count();
             self.rounds(fibers, null);
-            self.listen(fibers);
+            let rest = self.shortest_rest(fibers);
             for _ in 0..3 {
                 let coded = self.encode(fibers, None);
                 self.step(&coded);
@@ -124,23 +124,25 @@ impl Search {
             let coded = self.encode(fibers, None);
             let left = coded.unexplained();
             // A pattern dropped wrongly is found again.
-            if self.count() <= before || left.len() < 2 {
+            if self.count() > before && left.len() >= 2 {
+                continue;
+            }
+            // Unless most fibers are explained, noise may be too long to explain any.
+            if self.scale.is_some() || 2 * left.len() < fibers.len() || 1.1 * rest <= self.rest {
                 return left;
             }
+            self.rest = 1.1 * rest;
         }
     }
 
-    /// Where noise is long, the residuals of most fibers are, however well they are coded. Those that hold nothing else
-    /// are the shortest.
-    fn listen(&mut self, fibers: &Fibers) {
+    /// Where noise is long, the residuals of all fibers are, however well they are coded; those that hold nothing else
+    /// are the shortest. The share that is left of these.
+    fn shortest_rest(&self, fibers: &Fibers) -> f32 {
         let coded = self.encode(fibers, None);
         let shares = coded.lengths.iter().zip(&coded.codes).filter(|(_, code)| !code.is_empty());
         let mut shares: Vec<f32> = shares.map(|(share, _)| *share).collect();
-        let explained = shares.iter().filter(|share| **share <= self.rest).count();
-        if 2 * explained < shares.len() {
-            let tenth = shares.len() / 10;
-            self.rest = self.rest.max(1.1 * *shares.select_nth_unstable_by(tenth, f32::total_cmp).1);
-        }
+        let tenth = shares.len() / 10;
+        if shares.is_empty() { 0.0 } else { *shares.select_nth_unstable_by(tenth, f32::total_cmp).1 }
     }
 
     /// Probes until nothing more is found.
