@@ -11,7 +11,7 @@ use serde::Serialize;
 use tensornoodl::synthetic::{Plan, Planted, PlantedTensor};
 use tensornoodl::{Dictionary, Error, Learner, Params};
 
-use crate::cmd::growth;
+use crate::cmd::{growth, starts};
 use crate::memory;
 
 /// Columns of Y multiplied at a time: large enough for full speed, small enough for the cache.
@@ -28,6 +28,7 @@ pub(crate) struct Args {
 enum What {
     Limit(LimitArgs),
     Growth(growth::Args),
+    Start(starts::Args),
 }
 
 const LIMIT_EXAMPLES: &str = "\
@@ -120,8 +121,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (threads, repeats) = match &args.what {
         What::Limit(args) => (args.threads, args.repeats),
         What::Growth(args) => (args.threads, args.repeats),
+        What::Start(args) => (args.threads, args.seeds as usize),
     };
-    for (name, value) in [("threads", threads), ("repeats", Some(repeats))] {
+    let repeats_name = if matches!(args.what, What::Start(_)) { "seeds" } else { "repeats" };
+    for (name, value) in [("threads", threads), (repeats_name, Some(repeats))] {
         if value == Some(0) {
             return Err(Error::Parameter { name, value: "0".into(), rule: "at least 1".into() }.into());
         }
@@ -130,6 +133,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     pool.install(|| match &args.what {
         What::Limit(args) => limit(args),
         What::Growth(args) => growth::run(args),
+        What::Start(args) => starts::run(args),
     })
 }
 

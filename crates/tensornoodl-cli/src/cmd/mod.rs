@@ -7,3 +7,4 @@ pub(crate) mod demo;
 pub(crate) mod growth;
 pub(crate) mod init;
 pub(crate) mod recover;
+pub(crate) mod starts;
