@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+use std::fs;
 use std::process::{Command, Output, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
+use tempfile::tempdir;
 
 fn noodl(args: &str) -> Output {
     Command::new(cargo_bin!("noodl")).args(args.split_whitespace()).output().unwrap()
@@ -208,7 +210,7 @@ fn a_closed_pipe_is_not_a_failure() {
 
 #[test]
 fn output_that_cannot_be_written_is_a_failure() {
-    let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {
+    let Ok(full) = fs::OpenOptions::new().write(true).open("/dev/full") else {
         return eprintln!("skipped: no /dev/full on this system");
     };
     let mut command = Command::new(cargo_bin!("noodl"));
@@ -298,9 +300,8 @@ fn recover_starts_from_nothing() {
 
 #[test]
 fn bench_growth_fits_exponents_and_draws_them() {
-    let folder = std::env::temp_dir().join(format!("noodl-growth-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let picture = folder.join("growth.svg");
+    let folder = tempdir().unwrap();
+    let picture = folder.path().join("growth.svg");
     let early = noodl("bench growth --repeats 1000000 --picture no/where.svg");
     let message = "noodl: cannot write no/where.svg: No such file or directory (os error 2)\n";
     assert_eq!((early.status.code(), stderr(&early).as_str()), (Some(1), message));
@@ -310,8 +311,100 @@ fn bench_growth_fits_exponents_and_draws_them() {
     let exponents: Vec<&Value> = lines.iter().filter(|line| line["type"] == "exponent").collect();
     assert_eq!((lines.len(), exponents.len()), (8 * 6, 8));
     assert!(exponents.iter().all(|line| line["exponent"].as_f64().unwrap().is_finite()));
-    let svg = std::fs::read_to_string(&picture).unwrap();
+    let svg = fs::read_to_string(&picture).unwrap();
     assert_eq!((svg.matches("<polyline").count(), svg.matches("<circle").count()), (8, 40));
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "nothing half written is left");
-    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing half written is left");
+}
+
+#[test]
+fn init_says_what_it_found_and_why() {
+    let line = &json("init --synthetic patterns=30,rows=90,cols=90,noise=0.2 --evidence --json")[0];
+    assert_eq!((&line["type"], &line["method"]), (&"init".into(), &"search".into()));
+    assert_eq!((&line["patterns_found"], &line["spurious"]), (&line["patterns_seen"], &0.into()));
+    let rungs = line["evidence"]["ladder"].as_array().unwrap();
+    assert!(rungs.len() >= 20 && line["evidence"]["seeds"].as_array().unwrap().len() == 4);
+    assert!(line["scale"]["noise"].as_f64().unwrap() > 0.1);
+
+    let folder = tempdir().unwrap();
+    let (patterns, picture) = (folder.path().join("a.csv"), folder.path().join("ladder.svg"));
+    let words = stdout(&noodl(&format!(
+        "init --synthetic patterns=30,rows=90,cols=90 --evidence --picture {} -o {}",
+        picture.display(),
+        patterns.display()
+    )));
+    assert!(
+        words.contains("each clearer than any that chance finds") && words.contains("<- taken"),
+        "{words}"
+    );
+    assert!(words.contains("0 spurious") && words.contains("seven tenths"), "{words}");
+    let table = fs::read_to_string(&patterns).unwrap();
+    assert!(table.starts_with("pattern 1,pattern 2,") && table.lines().count() == 301, "{table}");
+    assert!(fs::read_to_string(&picture).unwrap().contains("30 taken"));
+
+    let asked = &json("init --synthetic patterns=30,rows=50,cols=50 --patterns 4 --json")[0];
+    assert_eq!(asked["patterns"], 4);
+    let pairs =
+        &json("init --synthetic patterns=5,n=50,rows=40,cols=40,alpha=0.1,beta=0.1 --method pairs --json")[0];
+    assert_eq!((&pairs["patterns_found"], &pairs["spurious"]), (&5.into(), &0.into()));
+    assert!(pairs["hits"].as_array().unwrap().iter().all(|hits| hits.as_u64().unwrap() >= 3));
+}
+
+#[test]
+fn files_are_read_in_any_layout_and_refused_by_line() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("x.tns");
+    // Three patterns of 30 features, each in 5 x 5 places; columns: row, col, feature.
+    let mut lines = String::from("# rows cols features\n");
+    for (pattern, row, col) in (0..75).map(|at| (at / 25, at / 25 * 5 + at % 25 / 5, at % 5)) {
+        for feature in (0..30).filter(|feature| (feature * (pattern + 3)) % 7 < 3) {
+            lines += &format!("{row} {col} {feature} {}\n", (1 + pattern) * (1 + row % 2));
+        }
+    }
+    fs::write(&path, &lines).unwrap();
+    let layout = "--row 1 --col 2 --feature 3 --index-base 0 --recipe center";
+    let found = &json(&format!("init {} {layout} --json", path.display()))[0];
+    assert_eq!((&found["features"], &found["rows"], &found["fibers"]), (&29.into(), &15.into(), &75.into()));
+    assert_eq!(found["patterns"], 3, "{found}");
+    let checked = json(&format!("check {} {layout} --json", path.display()));
+    assert!(checked.len() >= 9 && checked.iter().all(|line| line["type"] == "check"));
+    let words = stdout(&noodl(&format!("check {} {layout}", path.display())));
+    assert!(words.contains("3 patterns explain 100 % of the energy"), "{words}");
+
+    let refused = |args: &str, code: i32, says: &str| {
+        let output = noodl(&args.replace("FILE", &path.display().to_string()));
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{args}: {message}");
+        assert!(message.contains(says) && message.lines().count() == 1, "{args}: {message}");
+        assert!(output.stdout.is_empty());
+    };
+    refused("init FILE", 3, "x.tns, line 2: the feature index is \"0\", it must be a whole number from 1");
+    refused("check FILE --row 1 --index-base 0", 2, "it must be 1, 2, 3 in some order");
+    refused("check FILE --index-base 2", 2, "index_base is 2, it must be 0 or 1");
+    refused("init FILE --index-base 0 --recipe sqrt", 2, "actions are log2, scale, center");
+    refused("init FILE --index-base 0 --floor long", 2, "it must be a length or auto");
+    refused("init FILE --index-base 0 --picture /nowhere/x.svg --evidence", 1, "cannot write /nowhere/x.svg");
+    refused("init", 2, "DATA");
+    refused("init no-such-file.tns", 3, "cannot read no-such-file.tns");
+    refused("init --synthetic noise=loud", 2, "noise is \"loud\", it must be a number");
+    refused("check --synthetic colour=3", 2, "is none of n, patterns");
+    refused("check --synthetic alpha=2", 2, "alpha is 2");
+    fs::write(&path, "1 1 1 1\n1 1 1 inf\n").unwrap();
+    refused("init FILE", 3, "line 2: the value is \"inf\"");
+    fs::write(&path, "4294967294 1 1 1\n4294967294 2 1 1\n").unwrap();
+    refused("init FILE", 1, "GB of memory");
+    fs::write(&path, "2 1 1 -1\n1 1 2 3\n").unwrap();
+    refused("init FILE --recipe log2", 3, "log2 met the value -1");
+    fs::write(&path, "").unwrap();
+    refused("init FILE", 3, "has no entries");
+}
+
+#[test]
+fn bench_start_compares_with_the_naive() {
+    let cells = json("bench start --sizes 1.5 --fibers 600 --noise 0.3 --seeds 1 --patterns 40 --json");
+    let score = |at: usize| cells[at]["score"].as_f64().unwrap();
+    assert_eq!(cells.len(), 6);
+    assert!(score(0) > 0.95 && score(3) > 0.95, "{cells:?}");
+    assert!(score(1) < 0.95 && score(2) < score(0), "{cells:?}");
+    let output = noodl("bench start --sizes 0.5");
+    assert_eq!((output.status.code(), stderr(&output).contains("sizes is 0.5")), (Some(2), true));
 }

@@ -166,9 +166,8 @@ mod tests {
     #[test]
     fn packed_files_are_unpacked() {
         use std::io::Write;
-        let folder = std::env::temp_dir().join(format!("tns-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("x.tns.gz");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.tns.gz");
         let mut packed = flate2::write::GzEncoder::new(File::create(&path).unwrap(), Default::default());
         packed.write_all(b"1 2 3 4\n").unwrap();
         packed.finish().unwrap();
@@ -179,7 +178,7 @@ mod tests {
         std::fs::write(&path, &whole[..whole.len() - 6]).unwrap();
         let error = read(open(&path).unwrap(), "x.tns.gz", &Layout::default()).unwrap_err();
         assert!(matches!(error, Error::Read { .. }), "{error}");
-        std::fs::remove_dir_all(&folder).unwrap();
+        std::fs::remove_file(&path).unwrap();
         assert!(matches!(open(&path), Err(Error::Read { .. })));
     }
 }

@@ -117,8 +117,10 @@ impl Growth {
         let every = p.div_ceil(MOST_FIBERS).max(1);
         let mut sample = std::mem::replace(&mut self.pool, Fibers::new(self.n));
         let waiting = sample.len();
-        (0..p).step_by(every).for_each(|fiber| sample.push(tensor, fiber));
-        sample.keep_longer(self.options.floor);
+        let mut fresh = Fibers::new(self.n);
+        (0..p).step_by(every).for_each(|fiber| fresh.push(tensor, fiber));
+        fresh.keep_longer(self.options.floor);
+        sample.take_new(&fresh);
         self.null.add(&sample);
         let mut search = self.search(&[], None);
         search.least = self.options.least_patterns;
@@ -135,7 +137,7 @@ impl Growth {
                 unexplained.truncate(MOST_FIBERS - more.len());
                 more.take(&fibers, &unexplained);
             }
-            sample.take_all(&more);
+            sample.take_new(&more);
             left = search.run(&sample, &mut self.null);
             self.scale = search.measure(&sample);
         }

@@ -92,6 +92,12 @@ impl Default for Params {
 }
 
 impl Params {
+    /// The method as the paper has it: its iteration, its step, and its values for codes of unit size, in the
+    /// units of the data, so for [`Learner::new`](crate::Learner::new).
+    pub fn paper(eta_a: f64) -> Params {
+        Params { solver: Solver::Iht, rule: Rule::Paper { eta_a }, ..Params::default() }
+    }
+
     /// Checks every range. [`Learner::new`](crate::Learner::new) calls it, so that no unchecked
     /// parameter reaches the loop.
     pub fn check(&self) -> Result<(), Error> {

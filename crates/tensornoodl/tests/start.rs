@@ -242,6 +242,13 @@ fn a_fiber_that_comes_again_is_no_second_one() {
     let mut once = from_nothing(300);
     once.learn(&tensor).unwrap();
     assert_eq!(once.dictionary().patterns(), patterns[0]);
+    // Nor while there are no patterns at all.
+    let noise = stream.tensor(100, |_| 0.0, |_| 1.0);
+    let mut learner = from_nothing(300);
+    for _ in 0..3 {
+        learner.learn(&noise).unwrap();
+    }
+    assert_eq!((learner.dictionary().patterns(), learner.waiting()), (0, 100));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use tensornoodl::recovery::{self, Outcome, Recovery};
 use tensornoodl::synthetic::{Plan, Planted, Values};
-use tensornoodl::{Error, Params, Passes, Rule, Samples, Solver};
+use tensornoodl::{Error, Learner, Params, Passes, Rule, Samples, Solver};
 
 use crate::plot::{self, Curve};
 use crate::progress::{Goal, Progress};
@@ -292,7 +292,7 @@ fn recover(args: &Args) -> anyhow::Result<()> {
             init_seconds.get_or_insert(now.step.search_time.as_secs_f64());
         }
         if args.json {
-            serde_json::to_writer(&mut stdout, &StepRecord::new(&now))?;
+            serde_json::to_writer(&mut stdout, &StepRecord::new(&now, recovery.learner()))?;
             writeln!(stdout)?;
         }
         progress.step(&now)?;
@@ -313,7 +313,7 @@ fn recover(args: &Args) -> anyhow::Result<()> {
             stdout,
             "{}\n{}",
             plot::convergence(&[curve]),
-            summary(&outcome, converged, seconds, init_seconds)
+            summary(&outcome, recovery.learner(), converged, seconds, init_seconds)
         )?;
     }
     if args.strict && !converged {
@@ -323,7 +323,13 @@ fn recover(args: &Args) -> anyhow::Result<()> {
 }
 
 /// The outcome in words.
-fn summary(outcome: &Outcome, converged: bool, total: Duration, init_seconds: Option<f64>) -> String {
+fn summary(
+    outcome: &Outcome,
+    learner: &Learner,
+    converged: bool,
+    total: Duration,
+    init_seconds: Option<f64>,
+) -> String {
     let verdict = if converged { "recovered" } else { "stopped" };
     let support = if outcome.support { "signs and supports exact" } else { "signs or supports differ" };
     let coverage = match outcome.coverage_step {
@@ -344,9 +350,22 @@ fn summary(outcome: &Outcome, converged: bool, total: Duration, init_seconds: Op
         ),
         None => String::new(),
     };
+    let mut open = String::new();
+    if learner.waiting() > 0 {
+        open += &format!(
+            "  unexplained   {} fibers that no pattern explains wait for others like them\n",
+            learner.waiting()
+        );
+    }
+    if !learner.overdue().is_empty() {
+        open += &format!(
+            "  overdue       {} patterns have not been seen for long; they are kept\n",
+            learner.overdue().len()
+        );
+    }
     format!(
         "{verdict} after {} tensors; {coverage}\n\
-         {census}\
+         {census}{open}\
         \x20 dictionary A  {:.1e}   relative error\n\
          {oracle}\
         \x20 codes X       {:.1e}   {support}, {:.2} patterns in a fiber\n\
@@ -381,6 +400,8 @@ struct StepRecord {
     patterns_found: usize,
     patterns_seen: usize,
     spurious: usize,
+    waiting: usize,
+    overdue: usize,
     direct: usize,
     iht: usize,
     unsettled: usize,
@@ -391,7 +412,7 @@ struct StepRecord {
 }
 
 impl StepRecord {
-    fn new(progress: &recovery::Progress) -> StepRecord {
+    fn new(progress: &recovery::Progress, learner: &Learner) -> StepRecord {
         let step = &progress.step;
         StepRecord {
             r#type: "step",
@@ -409,6 +430,8 @@ impl StepRecord {
             patterns_found: progress.census.found,
             patterns_seen: progress.census.seen,
             spurious: progress.census.spurious,
+            waiting: learner.waiting(),
+            overdue: learner.overdue().len(),
             direct: step.roads.direct,
             iht: step.roads.iht,
             unsettled: step.roads.unsettled,

@@ -1,0 +1,197 @@
+//! The first dictionary, what speaks for it, and whether the theory fits.
+
+#![allow(clippy::unwrap_used)]
+
+use tensornoodl::check::{Verdict, check};
+use tensornoodl::init::{evidence, find, judge, usual_floor};
+use tensornoodl::pairs::{self, Pairs};
+use tensornoodl::recovery::Census;
+use tensornoodl::synthetic::{Plan, Planted};
+use tensornoodl::{Dictionary, Grow, Learner, Params, Place, Shape, Tensor};
+
+fn planted(plan: Plan) -> (Tensor<'static>, impl Fn(&Dictionary) -> Census) {
+    let planted = Planted::new(plan).unwrap();
+    let made = planted.tensor(1);
+    let shown: Vec<usize> = made.true_codes.matrix().transpose().columns().map(<[_]>::len).collect();
+    let census = move |found: &Dictionary| Census::new(found, planted.true_dictionary(), &shown).unwrap();
+    (made.tensor, census)
+}
+
+fn small() -> Plan {
+    Plan { features: 100, patterns: 20, rows: 60, cols: 60, alpha: 0.1, beta: 0.1, ..Plan::default() }
+}
+
+#[test]
+fn a_start_has_all_patterns_and_says_what_they_explain() {
+    let (tensor, census) = planted(small());
+    let start = find(&tensor, &Grow::default()).unwrap();
+    assert_eq!(census(&start.dictionary), Census { seen: 20, found: 20, spurious: 0 });
+    assert_eq!((start.fibers, start.explained), (tensor.fibers(), tensor.fibers()));
+    assert!((start.energy - 1.0).abs() < 1e-3);
+    let sum: f64 = start.findings.iter().map(|finding| finding.energy).sum();
+    assert!((sum - start.energy).abs() < 1e-9);
+    assert!(start.findings.is_sorted_by(|a, b| a.energy >= b.energy));
+    assert!(start.findings.iter().all(|finding| finding.evidence > 1.0 && finding.fibers >= 2));
+    let scale = start.scale.unwrap();
+    assert!((scale.code - 1.0).abs() < 1e-3 && (scale.floor - 1.0).abs() < 1e-3 && scale.noise < 1e-3);
+
+    // In other units all of it is the same.
+    let (large, _) = planted(Plan { scale: 1000.0, ..small() });
+    let other = find(&large, &Grow::default()).unwrap();
+    assert!((other.scale.unwrap().code / scale.code - 1000.0).abs() < 1e-3);
+    assert_eq!((other.explained, other.findings.len()), (start.explained, start.findings.len()));
+}
+
+#[test]
+fn the_number_can_be_asked_for() {
+    let (tensor, census) = planted(Plan { noise: 0.5, ..small() });
+    let all = find(&tensor, &Grow::default()).unwrap();
+    assert_eq!(all.findings.len(), 20);
+    let few = find(&tensor, &Grow { most_patterns: Some(5), ..Grow::default() }).unwrap();
+    assert_eq!(census(&few.dictionary), Census { seen: 20, found: 5, spurious: 0 });
+    // Those that explain most.
+    assert!(few.energy > 5.0 / 20.0 * all.energy);
+    // Beyond what is there, noise is what is left to be found, and it says so.
+    let many =
+        find(&tensor, &Grow { least_patterns: 23, most_patterns: Some(23), ..Grow::default() }).unwrap();
+    let clear = many.findings.iter().filter(|finding| finding.evidence > 1.0).count();
+    assert!(clear >= 20 && clear == many.findings.len().min(clear), "{:?}", many.findings);
+    assert!(many.findings.len() <= 23 && census(&many.dictionary).found == 20);
+}
+
+#[test]
+fn short_fibers_can_be_left_out() {
+    let (tensor, _) = planted(small());
+    let none = find(&tensor, &Grow { floor: 100.0, ..Grow::default() }).unwrap();
+    assert_eq!((none.findings.len(), none.fibers, none.explained, none.energy), (0, 0, 0, 0.0));
+    // A learner leaves them out as well, now and later.
+    let grow = Grow { floor: 100.0, ..Grow::default() };
+    let mut learner = Learner::from_nothing(100, Params::default(), grow).unwrap();
+    for _ in 0..2 {
+        learner.learn(&tensor).unwrap();
+    }
+    assert_eq!((learner.dictionary().patterns(), learner.waiting()), (0, 0));
+    for floor in [f64::NAN, -1.0, f64::INFINITY] {
+        assert!(find(&tensor, &Grow { floor, ..Grow::default() }).is_err());
+    }
+    let upside_down = Grow { least_patterns: 5, most_patterns: Some(4), ..Grow::default() };
+    let message = "most_patterns is 4, it must be at least 5 and finite";
+    assert_eq!(find(&tensor, &upside_down).unwrap_err().to_string(), message);
+}
+
+/// The fibers of a planted tensor, and many short ones that are alike for want of entries.
+fn rough() -> Tensor<'static> {
+    let (tensor, _) = planted(Plan { noise: 0.7, ..small() });
+    let (n, p) = (100, tensor.fibers());
+    let shape = Shape { features: n, rows: 60, cols: 1000 };
+    let (mut values, mut places) = (tensor.values().to_vec(), tensor.places().to_vec());
+    for spike in 0..p {
+        let mut fiber = vec![0.0; n];
+        fiber[spike % 50] = 0.2;
+        values.extend(fiber);
+        places.push(Place { row: (spike % 60) as u32, col: (100 + spike / 60) as u32 });
+    }
+    Tensor::from_fibers(shape, values, places).unwrap()
+}
+
+#[test]
+fn rough_data_is_judged_by_its_long_fibers() {
+    let (exact, _) = planted(small());
+    let start = judge(&exact, &Grow::default()).unwrap();
+    assert_eq!((start.floor, start.findings.len()), (0.0, 20), "where the model holds, all fibers count");
+
+    let tensor = rough();
+    let all = find(&tensor, &Grow::default()).unwrap();
+    assert!(all.findings.len() >= 50, "each kind of short fibers is a pattern");
+    let start = judge(&tensor, &Grow::default()).unwrap();
+    assert_eq!(start.floor, usual_floor(&tensor));
+    assert!(start.floor > 0.2 && start.floor < 1.0 && start.fibers == exact.fibers());
+    assert_eq!(start.findings.len(), 20);
+    // The floor has the units of the data.
+    let thrice: Vec<f64> = tensor.values().iter().map(|y| 3.0 * y).collect();
+    let thrice = Tensor::from_fibers(tensor.shape(), thrice, tensor.places()).unwrap();
+    assert!((usual_floor(&thrice) / usual_floor(&tensor) - 3.0).abs() < 1e-12);
+}
+
+#[test]
+fn the_evidence_ends_where_the_patterns_end() {
+    let (tensor, _) = planted(Plan { noise: 0.3, ..small() });
+    let start = find(&tensor, &Grow::default()).unwrap();
+    let mut told = Vec::new();
+    let evidence = evidence(&tensor, &start, &Grow::default(), |share| told.push(share)).unwrap();
+    assert!(told.is_sorted() && told.last() == Some(&1.0));
+    assert_eq!(evidence.halves, [20, 20]);
+    assert!(
+        evidence.seeds.iter().chain(&evidence.samples).all(|again| again.patterns == 20 && again.agree == 20)
+    );
+    let ladder = &evidence.ladder;
+    assert!(ladder.is_sorted_by(|a, b| a.patterns < b.patterns) && ladder[0].patterns == 1);
+    let rung = |patterns: usize| ladder.iter().find(|rung| rung.patterns == patterns).unwrap();
+    assert_eq!(rung(20).agree, 20);
+    // Each pattern gains something, and nothing is gained above.
+    assert!(rung(20).energy > rung(19).energy + 0.002);
+    assert!(ladder.last().unwrap().energy < rung(20).energy + 0.002);
+    assert!((0.85..0.97).contains(&rung(20).energy), "noise is not explained: {}", rung(20).energy);
+}
+
+#[test]
+fn pairs_find_patterns_too() {
+    let (tensor, census) = planted(Plan { patterns: 8, ..small() });
+    let pairs = Pairs { most_pairs: 4000, ..Pairs::new(100) };
+    let found = pairs::find(&tensor, &pairs).unwrap();
+    assert_eq!(census(&found.dictionary), Census { seen: 8, found: 8, spurious: 0 });
+    assert!(found.hits.is_sorted_by(|a, b| a >= b) && found.hits.iter().all(|hits| *hits >= 3));
+    assert!(found.hits.iter().sum::<usize>() <= found.accepted && found.accepted < found.pairs);
+    assert_eq!(pairs::find(&tensor, &pairs).unwrap(), found, "the same seed, the same pairs");
+    assert!(pairs::find(&tensor, &Pairs { ratio: 1.0, ..pairs }).is_err());
+}
+
+/// The verdict on each assumption.
+fn verdicts(tensor: &Tensor<'_>) -> impl Fn(&str) -> Option<Verdict> {
+    let checkup = check(tensor, &Grow::default()).unwrap();
+    for line in &checkup.lines {
+        assert_eq!(line.advice.is_empty(), line.verdict == Verdict::Good, "{line:?}");
+    }
+    move |name| checkup.lines.iter().find(|line| line.name == name).map(|line| line.verdict)
+}
+
+#[test]
+fn data_of_the_model_fits_the_theory() {
+    let (tensor, _) = planted(Plan::default());
+    let verdict = verdicts(&tensor);
+    for name in
+        ["energy", "incoherence", "norm", "patterns", "sparsity", "samples", "restarts", "rank one", "noise"]
+    {
+        assert_eq!(verdict(name), Some(Verdict::Good), "{name}");
+    }
+    assert_eq!(verdict("density"), Some(Verdict::Fair), "as in all of the paper's cells");
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    let (noise, _) = planted(Plan { noise: 3.0, ..Plan::default() });
+    let verdict = verdicts(&noise);
+    assert_eq!(
+        (verdict("energy"), verdict("sparsity")),
+        (Some(Verdict::Poor), None),
+        "no patterns, no more to say"
+    );
+
+    assert_eq!(verdicts(&rough())("energy"), Some(Verdict::Fair));
+
+    let (mixed, _) = planted(Plan { rows: 40, cols: 40, alpha: 0.16, beta: 0.16, ..Plan::default() });
+    let verdict = verdicts(&mixed);
+    assert!(verdict("sparsity") > Some(Verdict::Good) && verdict("samples") == Some(Verdict::Fair));
+
+    // A part that all fibers share.
+    let (tensor, _) = planted(small());
+    let (mut values, places) = (tensor.values().to_vec(), tensor.places());
+    values.chunks_exact_mut(100).for_each(|y| {
+        let sign = y.iter().sum::<f64>().signum();
+        y.iter_mut().for_each(|y| *y += 0.2 * sign);
+    });
+    let shape = Shape { features: 100, rows: 60, cols: 60 };
+    let shared = Tensor::from_fibers(shape, values, places).unwrap();
+    let verdict = verdicts(&shared);
+    assert!(verdict("incoherence") > Some(Verdict::Good) || verdict("restarts") > Some(Verdict::Good));
+}
