@@ -266,7 +266,7 @@ pub fn evidence(
     }
     let top = found[0].findings.len().max(found[1].findings.len());
     let mut ladder = Vec::new();
-    for patterns in rungs(top) {
+    for patterns in rungs(top, start.findings.len()) {
         let (mut energy, mut rest) = (0.0, 0.0);
         let first = |start: &Start| {
             let n = start.dictionary.features();
@@ -292,15 +292,16 @@ pub fn evidence(
     Ok(Evidence { ladder, halves: counts, seeds, samples })
 }
 
-/// One by one at first, then in larger steps; at most some thirty.
-fn rungs(top: usize) -> Vec<usize> {
-    let mut rungs: Vec<usize> = Vec::new();
+/// One by one at first, then in larger steps; the number taken and the last are among them.
+fn rungs(top: usize, taken: usize) -> Vec<usize> {
+    let mut rungs: Vec<usize> = [top, taken].into_iter().filter(|rung| (1..=top).contains(rung)).collect();
     let mut next = 1;
-    while next <= top {
+    while next < top {
         rungs.push(next);
         next += (next / 12).max(1);
     }
-    rungs.extend((top > 0 && rungs.last() != Some(&top)).then_some(top));
+    rungs.sort_unstable();
+    rungs.dedup();
     rungs
 }
 
