@@ -347,8 +347,8 @@ fn patterns_that_become_one_are_merged() {
     for t in 0..130 {
         let turn = (t as f64 / 100.0).clamp(0.0, 1.0);
         let mut columns = origin.values().to_vec();
-        for feature in 0..100 {
-            columns[feature] = (1.0 - turn) * origin.pattern(0)[feature] + turn * origin.pattern(1)[feature];
+        for (a, b) in columns[..100].iter_mut().zip(origin.pattern(1)) {
+            *a += turn * (b - *a);
         }
         stream.truth = Dictionary::from_columns(100, columns).unwrap();
         let step = learner.learn(&stream.tensor(100, |_| 0.1, |_| 0.0)).unwrap();
