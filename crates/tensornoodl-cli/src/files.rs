@@ -4,25 +4,32 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use anyhow::anyhow;
+
 fn aside(path: &Path) -> PathBuf {
     let mut aside = path.as_os_str().to_owned();
     aside.push(".part");
     aside.into()
 }
 
+fn cannot_write(path: &Path, error: io::Error) -> anyhow::Error {
+    anyhow!("cannot write {}: {error}", path.display())
+}
+
 /// Whether a file can be written here, before the work whose result it is to hold.
-pub(crate) fn check(path: &Path) -> io::Result<()> {
+pub(crate) fn check(path: &Path) -> anyhow::Result<()> {
     if path.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
+        return Err(cannot_write(path, io::ErrorKind::IsADirectory.into()));
     }
     let aside = aside(path);
-    fs::write(&aside, "").and_then(|()| fs::remove_file(&aside))
+    fs::write(&aside, "").and_then(|()| fs::remove_file(&aside)).map_err(|error| cannot_write(path, error))
 }
 
 /// Writes aside, then renames.
-pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
+pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let aside = aside(path);
-    fs::write(&aside, text).and_then(|()| fs::rename(&aside, path)).inspect_err(|_| {
+    fs::write(&aside, text).and_then(|()| fs::rename(&aside, path)).map_err(|error| {
         let _ = fs::remove_file(&aside);
+        cannot_write(path, error)
     })
 }

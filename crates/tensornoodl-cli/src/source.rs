@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use tensornoodl::Tensor;
 use tensornoodl::synthetic::{Plan, Planted, PlantedTensor, Values};
-use tensornoodl::{Error, Tensor};
 use tensornoodl_data::{Recipe, tns};
 
 use crate::memory;
@@ -20,16 +20,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PLAN", num_args = 0..=1, default_missing_value = "", conflicts_with = "data")]
     synthetic: Option<PlanText>,
     /// Column of the file with the feature index.
-    #[arg(long, default_value_t = 1, value_name = "COLUMN")]
+    #[arg(long, default_value_t = 1, value_name = "COLUMN", conflicts_with = "synthetic")]
     feature: usize,
     /// Column of the file with the row index.
-    #[arg(long, default_value_t = 2, value_name = "COLUMN")]
+    #[arg(long, default_value_t = 2, value_name = "COLUMN", conflicts_with = "synthetic")]
     row: usize,
     /// Column of the file with the col index.
-    #[arg(long, default_value_t = 3, value_name = "COLUMN")]
+    #[arg(long, default_value_t = 3, value_name = "COLUMN", conflicts_with = "synthetic")]
     col: usize,
     /// First index of an axis, 0 or 1.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, conflicts_with = "synthetic")]
     index_base: usize,
     /// What to do with the values first: log2, scale, center, or several, as log2,scale,center.
     #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "synthetic")]
@@ -54,7 +54,7 @@ impl FromStr for PlanText {
 
     fn from_str(text: &str) -> Result<PlanText, String> {
         fn number<T: FromStr>(name: &str, value: &str) -> Result<T, String> {
-            value.parse().map_err(|_| format!("{name} is {value:?}, it must be a number"))
+            value.parse().map_err(|_| format!("{name} is {value:?}, it must be a number that it can have"))
         }
         let mut plan = Plan::default();
         for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -84,6 +84,19 @@ impl FromStr for PlanText {
     }
 }
 
+/// What the search holds beside fibers: the covariance, its eigenvectors, and room to find them.
+fn search_bytes(features: usize) -> f64 {
+    5.0 * 8.0 * (features as f64).powi(2)
+}
+
+/// Patterns are what fibers share.
+fn enough(tensor: &Tensor<'_>, name: &str) -> Result<(), tensornoodl_data::Error> {
+    // Squares of smaller values are zero.
+    let is_there = |fiber: &usize| tensor.fiber(*fiber).iter().any(|y| y * y > 0.0);
+    let fibers = (0..tensor.fibers()).filter(is_there).take(2).count();
+    if fibers < 2 { Err(tensornoodl_data::Error::Few { file: name.into(), fibers }) } else { Ok(()) }
+}
+
 /// A tensor, and where it is from.
 pub(crate) struct Source {
     pub(crate) tensor: Tensor<'static>,
@@ -104,11 +117,12 @@ impl Args {
     pub(crate) fn load(&self) -> anyhow::Result<Source> {
         if let Some(PlanText(plan)) = &self.synthetic {
             plan.check()?;
-            memory::check(plan.bytes())?;
+            memory::check(plan.bytes() + search_bytes(plan.features))?;
             let planted = Planted::new(plan.clone())?;
             let PlantedTensor { tensor, true_codes, .. } = planted.tensor(1);
             let shown = true_codes.matrix().transpose().columns().map(<[_]>::len).collect();
             let name = format!("planted, {} patterns, seed {}", plan.patterns, plan.seed);
+            enough(&tensor, &name)?;
             return Ok(Source { tensor, name, truth: Some(Truth { planted, shown }) });
         }
         let layout =
@@ -118,13 +132,9 @@ impl Args {
         let path = self.data.clone().unwrap_or_default();
         let name = if path.as_os_str() == "-" { "standard input".into() } else { path.display().to_string() };
         let entries = tns::read(tns::open(&path)?, &name, &layout)?;
-        memory::check(3.0 * entries.bytes())?;
+        memory::check(3.0 * entries.bytes() + search_bytes(entries.shape().features))?;
         let tensor = self.recipe.apply(entries.tensor()?)?;
-        if tensor.fibers() < 2 {
-            let value = format!("{} in {name}", tensor.fibers());
-            let rule = "at least 2: patterns are what fibers share".into();
-            return Err(Error::Parameter { name: "the number of fibers", value, rule }.into());
-        }
+        enough(&tensor, &name)?;
         Ok(Source { tensor, name, truth: None })
     }
 }

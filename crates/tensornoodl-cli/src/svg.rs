@@ -33,7 +33,7 @@ fn escape(text: &str) -> String {
 pub(crate) fn ladder(rungs: &[Rung], taken: usize, name: &str) -> String {
     let (left, top, width, height) = (64.0, 56.0, 560.0, 240.0);
     let mut svg = begin(680.0, 380.0, &format!("The number of patterns: {name}"));
-    let most = rungs.iter().map(|rung| rung.patterns).max().unwrap_or(1).max(2) as f64;
+    let most = rungs.iter().map(|rung| rung.patterns).max().unwrap_or(1).max(taken).max(2) as f64;
     let x_of = |patterns: usize| left + width * (patterns as f64 - 1.0) / (most - 1.0);
     let y_of = |share: f64| top + height * (1.0 - share);
     text(&mut svg, (left, 22.0), "start", "font-weight=\"bold\"", &format!("How many patterns? {name}"));
@@ -116,7 +116,7 @@ pub(crate) fn starts(cells: &[Cell]) -> String {
         ("k-means", "k-means, told the number"),
         ("random fibers", "random fibers, told the number"),
     ];
-    let panel = (widest + 60.0, sizes.len() as f64 * side + 90.0);
+    let panel = (widest.max(220.0) + 60.0, sizes.len() as f64 * side + 90.0);
     let mut svg = begin(left + 3.0 * panel.0, top + 2.0 * panel.1, "Where the start from nothing works");
     let title =
         "Patterns found in one tensor, of those there are and those invented (1: all found, none invented)";

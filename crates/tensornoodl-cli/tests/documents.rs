@@ -50,9 +50,14 @@ fn the_readme_has_the_two_commands_and_ci_takes_its_own_from_it() {
 
 #[test]
 fn links_between_documents_lead_somewhere() {
-    for document in
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/paper-map.md", "docs/recovery.md", "docs/start.md"]
-    {
+    for document in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "docs/paper-map.md",
+        "docs/recovery.md",
+        "docs/start.md",
+    ] {
         let text = read(document);
         let folder = root().join(document).parent().unwrap().to_owned();
         for link in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {

@@ -386,6 +386,11 @@ fn files_are_read_in_any_layout_and_refused_by_line() {
     refused("init FILE --index-base 0 --recipe sqrt", 2, "actions are log2, scale, center");
     refused("init FILE --index-base 0 --floor long", 2, "it must be a length or auto");
     refused("init FILE --index-base 0 --picture /nowhere/x.svg --evidence", 1, "cannot write /nowhere/x.svg");
+    refused("init FILE --patterns 0", 2, "patterns is 0, it must be at least 1");
+    refused("init FILE --method pairs --evidence", 2, "method is pairs, it must be search with");
+    refused("init --synthetic --feature 3", 2, "cannot be used with");
+    refused("check --synthetic patterns=10,rows=1,cols=1", 3, "has 0 fibers that are not zero");
+    refused("init --synthetic n=1000000,patterns=10", 1, "GB of memory");
     refused("init", 2, "DATA");
     refused("init no-such-file.tns", 3, "cannot read no-such-file.tns");
     refused("init --synthetic noise=loud", 2, "noise is \"loud\", it must be a number");

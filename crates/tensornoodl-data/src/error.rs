@@ -18,6 +18,16 @@ pub enum Error {
         /// What may stand there.
         rule: String,
     },
+    /// A file that has too little to look at.
+    #[error(
+        "{file} has {fibers} fibers that are not zero, at least 2 are needed: patterns are what fibers share"
+    )]
+    Few {
+        /// The file.
+        file: String,
+        /// Its fibers.
+        fibers: usize,
+    },
     /// A file without entries.
     #[error("{0} has no entries")]
     Empty(String),
@@ -33,7 +43,9 @@ pub enum Error {
     #[error("the recipe has {0:?}, actions are log2, scale, center")]
     Action(String),
     /// A value that an action cannot take.
-    #[error("log2 met the value {value} at feature {feature} of {place}: it needs values above 0")]
+    #[error(
+        "log2 met the value {value} at feature {feature} of {place} (counted from 0): it needs values above 0"
+    )]
     Logarithm {
         /// The value.
         value: f64,

@@ -10,7 +10,8 @@ use crate::error::Error;
 /// One thing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// z becomes log2(z) + 1, where z is not zero: counts of very different size come nearer.
+    /// z becomes log2(z) + 1, where z is not zero: counts of very different size come nearer. It is made for counts: 1/2
+    /// becomes 0, and less becomes negative.
     Log2,
     /// Everything is divided by the largest magnitude.
     Scale,
@@ -122,7 +123,7 @@ mod tests {
         let error = "log2,sqrt".parse::<Recipe>().unwrap_err();
         assert_eq!(error.to_string(), "the recipe has \"sqrt\", actions are log2, scale, center");
         let error = Recipe(vec![Action::Log2]).apply(tensor(&[(1, 2, 0, -4.0)])).unwrap_err();
-        let text = "log2 met the value -4 at feature 1 of the fiber at row 2, col 0: it needs values above 0";
+        let text = "log2 met the value -4 at feature 1 of the fiber at row 2, col 0 (counted from 0): it needs values above 0";
         assert_eq!(error.to_string(), text);
         assert_eq!("scale,center".parse::<Recipe>().unwrap().to_string(), "scale,center");
     }

@@ -1,6 +1,5 @@
 //! FROSTT's text format, `.tns`: a line for each entry, its indices and its value, `#` for comments.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -61,16 +60,20 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>, Error> {
     Ok(if packed { Box::new(BufReader::new(MultiGzDecoder::new(raw))) } else { Box::new(raw) })
 }
 
+/// A file whose lines are longer is something else.
+const LONGEST_LINE: u64 = 1 << 16;
+
 /// Reads all lines. `file` is the name that messages give it.
 pub fn read(mut input: impl BufRead, file: &str, layout: &Layout) -> Result<Entries, Error> {
     layout.check()?;
     let mut shape = Shape { features: 0, rows: 0, cols: 0 };
-    let (mut values, mut places) = (Vec::new(), HashSet::new());
+    let mut values = Vec::new();
     let (mut line, mut number) = (Vec::new(), 0);
     loop {
         line.clear();
         let cannot_read = |error| Error::Read { file: file.into(), error };
-        if input.read_until(b'\n', &mut line).map_err(cannot_read)? == 0 {
+        let read = input.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(cannot_read)?;
+        if read == 0 {
             break;
         }
         number += 1;
@@ -79,8 +82,12 @@ pub fn read(mut input: impl BufRead, file: &str, layout: &Layout) -> Result<Entr
             let value = value.chars().take(40).collect();
             Error::Line { file: file.into(), line: number, what, value, rule }
         };
+        if read as u64 == LONGEST_LINE {
+            return Err(wrong("the line", "longer", format!("at most {LONGEST_LINE} bytes long")));
+        }
         let text = String::from_utf8_lossy(&line);
-        let text = text.split('#').next().unwrap_or_default().trim();
+        let text =
+            text.strip_prefix('\u{feff}').unwrap_or(&text).split('#').next().unwrap_or_default().trim();
         if text.is_empty() {
             continue;
         }
@@ -95,7 +102,11 @@ pub fn read(mut input: impl BufRead, file: &str, layout: &Layout) -> Result<Entr
             let inside = |index: &usize| (layout.base..=last + layout.base).contains(index);
             let index = field.parse().ok().filter(inside).ok_or_else(|| {
                 let other = if field == "0" { " (if indices start at 0, say so: index base 0)" } else { "" };
-                wrong(what, field, format!("a whole number from {} to {last}{other}", layout.base))
+                wrong(
+                    what,
+                    field,
+                    format!("a whole number from {} to {}{other}", layout.base, last + layout.base),
+                )
             })?;
             Ok::<usize, Error>(index - layout.base)
         };
@@ -108,12 +119,14 @@ pub fn read(mut input: impl BufRead, file: &str, layout: &Layout) -> Result<Entr
         shape.features = shape.features.max(feature + 1);
         shape.rows = shape.rows.max(row + 1);
         shape.cols = shape.cols.max(col + 1);
-        places.insert((row as u32, col as u32));
         values.push((feature, row, col, value));
     }
     if values.is_empty() {
         return Err(Error::Empty(file.into()));
     }
+    let mut places: Vec<(usize, usize)> = values.iter().map(|&(_, row, col, _)| (row, col)).collect();
+    places.sort_unstable();
+    places.dedup();
     Ok(Entries { shape, values, fibers: places.len() })
 }
 
@@ -127,7 +140,7 @@ mod tests {
 
     #[test]
     fn lines_are_entries() {
-        let text = "# a comment\n\n 2 1 4\t-1.5e0 # another\r\n1 3 1 2";
+        let text = "\u{feff}# a comment\n\n 2 1 4\t-1.5e0 # another\r\n1 3 1 2";
         let entries = read_text(text, &Layout::default()).unwrap();
         assert_eq!(entries.shape(), Shape { features: 2, rows: 3, cols: 4 });
         assert_eq!(entries.values, [(1, 0, 3, -1.5), (0, 2, 0, 2.0)]);
@@ -147,7 +160,7 @@ mod tests {
         let says = |text: &str| read_text(text, &Layout::default()).unwrap_err().to_string();
         assert_eq!(
             says("1 1 1 1\n1 0 1 1\n"),
-            "x.tns, line 2: the row index is \"0\", it must be a whole number from 1 to 4294967294 \
+            "x.tns, line 2: the row index is \"0\", it must be a whole number from 1 to 4294967295 \
              (if indices start at 0, say so: index base 0)"
         );
         assert_eq!(
@@ -158,6 +171,7 @@ mod tests {
         assert!(says("-1 1 1 1\n").contains("the feature index is \"-1\""));
         assert!(says("1 1 4294967296 1\n").contains("the col index"));
         assert_eq!(says("# nothing\n"), "x.tns has no entries");
+        assert!(says(&"1".repeat(1 << 20)).contains("at most 65536 bytes long"));
         let twice = Layout { row: 1, ..Layout::default() };
         let text = "feature, row, col is 1, 1, 3, it must be 1, 2, 3 in some order";
         assert_eq!(read_text("1 1 1 1", &twice).unwrap_err().to_string(), text);

@@ -63,156 +63,154 @@ const RESTARTS: u64 = 2;
 /// Finds the patterns of a tensor, learns them, and compares what comes out with what the theory asks for.
 pub fn check(tensor: &Tensor<'_>, grow: &Grow) -> Result<Checkup, Error> {
     let start = init::judge(tensor, grow)?;
-    let grow = Grow { floor: start.floor, ..grow.clone() };
-    let mut learner = Learner::from_nothing(tensor.shape().features, Params::default(), grow.clone())?;
+    let patterns = start.findings.len();
+    if patterns == 0 {
+        let lines = vec![energy(0.0, 0)];
+        return Ok(Checkup { start, lines });
+    }
+    // These patterns and no others.
+    let these = Grow { floor: start.floor, most_patterns: Some(patterns), ..Grow::default() };
+    let mut learner = Learner::from_start(&start, Params::default(), these)?;
     let mut step = learner.learn(tensor)?;
     for _ in 1..PASSES {
         step = learner.learn(tensor)?;
     }
-    let mut lines = vec![energy(1.0 - step.fit * step.fit, learner.dictionary().patterns())];
-    if learner.dictionary().patterns() == 0 || step.codes.matrix().nnz() == 0 {
-        return Ok(Checkup { start, lines });
-    }
-
     let dictionary = learner.dictionary();
     let Shape { features, rows, cols } = tensor.shape();
     let (n, m) = (features as f64, dictionary.patterns() as f64);
+    let mut lines = vec![energy(1.0 - step.fit * step.fit, dictionary.patterns())];
+
     let (mu, log_n) = (dictionary.incoherence(), n.ln());
-    lines.push(line("incoherence", mu, log_n, mu / log_n, [1.0, 2.0], |verdict| match verdict {
-        Verdict::Good => (format!("mu is {mu:.1}, of the order of log n = {log_n:.1}"), ""),
-        _ => (
-            format!(
-                "mu is {mu:.1}, the theory asks for the order of log n = {log_n:.1}: two patterns have the cosine {:.2}",
-                mu / n.sqrt()
-            ),
-            "patterns this alike are mixed up in the codes; take what all fibers share out first (recipe center), or \
-             ask for fewer patterns",
-        ),
-    }));
+    lines.push(Line::new(
+        ("incoherence", mu, log_n),
+        (mu / log_n, [1.0, 2.0]),
+        format!("mu is {mu:.1}, the theory asks for the order of log n = {log_n:.1}; the largest cosine is {:.2}", mu / n.sqrt()),
+        "patterns this alike are mixed up in the codes: take out what all fibers share, such as their mean, or take fewer",
+    ));
     let norm = largest_singular_value(dictionary.values(), features);
     let usual = 1.0 + (m / n).sqrt();
-    lines.push(line("norm", norm, usual, norm / usual, [1.5, 3.0], |verdict| {
-        let says = format!("|A| is {norm:.1}; random patterns have 1 + sqrt(m/n) = {usual:.1}");
-        let advice = "the patterns have a common part; take it out first (recipe center)";
-        (says, if verdict == Verdict::Good { "" } else { advice })
-    }));
-    lines.push(line("patterns", m, n, m / n, [2.0, 4.0], |verdict| {
-        let says = format!("{m} patterns of {n} features; the theory is for m of the order of n");
-        let advice = "more features, or fewer patterns, would tell them apart more surely";
-        (says, if verdict == Verdict::Good { "" } else { advice })
-    }));
+    lines.push(Line::new(
+        ("norm", norm, usual),
+        (norm / usual, [1.5, 3.0]),
+        format!("|A| is {norm:.1}; random patterns have 1 + sqrt(m/n) = {usual:.1}"),
+        "the patterns have a common part: take out what all fibers share, such as their mean",
+    ));
+    lines.push(Line::new(
+        ("patterns", m, n),
+        (m / n, [2.0, 4.0]),
+        format!("{m} patterns of {n} features; the theory is for m of the order of n"),
+        "more features, or fewer patterns, would tell them apart more surely",
+    ));
 
     let codes = step.codes.matrix();
-    let coded = codes.columns().filter(|code| !code.is_empty()).count() as f64;
-    let s = codes.nnz() as f64 / coded;
+    let coded = codes.columns().filter(|code| !code.is_empty()).count().max(1) as f64;
+    let (nnz, s) = (codes.nnz() as f64, codes.nnz() as f64 / coded);
     let most = n.sqrt() / (mu * log_n).max(1.0);
-    lines.push(line("sparsity", s, most, s / most / PAPER_SPARSITY, [1.0, 2.0], |verdict| {
-        let says =
-            format!("{s:.1} patterns in a fiber; sqrt(n) / (mu log n) is {most:.2}, the paper's cells go to 3.2 of it");
-        let advice = "fibers mix more patterns than can be told apart safely; make rows or cols finer, or steps shorter";
-        (says, if verdict == Verdict::Good { "" } else { advice })
-    }));
-
+    lines.push(Line::new(
+        ("sparsity", s, most),
+        (s / most / PAPER_SPARSITY, [1.0, 2.0]),
+        format!("{s:.1} patterns in a fiber; sqrt(n) / (mu log n) is {most:.2}, the paper's cells go to {PAPER_SPARSITY} times that"),
+        "fibers mix more patterns than can be told apart safely: make rows or cols finer, or steps shorter",
+    ));
     let factors = step.codes.untangle();
     let share = |sizes: usize, length: usize| sizes as f64 / (m * length as f64);
     let (alpha, beta) = (share(factors.rows.nnz(), rows), share(factors.cols.nnz(), cols));
     let (together, least) = (m * alpha * beta, (rows.min(cols) as f64).ln());
-    lines.push(line("density", together, least, least / together, [1.0, f64::INFINITY], |verdict| {
-        let says = format!(
+    lines.push(Line::new(
+        ("density", together, least),
+        (least / together, [1.0, f64::INFINITY]),
+        format!(
             "a pattern has {alpha:.3} of the rows and {beta:.3} of the cols: m alpha beta is {together:.2}, the theory asks for \
              log min(J, K) = {least:.1}"
-        );
-        let advice = "not every tensor shows every pattern: it takes more tensors, no other harm";
-        (says, if verdict == Verdict::Good { "" } else { advice })
-    }));
-    let p = step.fibers as f64;
-    let needed = m * s * s;
+        ),
+        "not every tensor shows every pattern: it takes more tensors, no other harm",
+    ));
+    let (p, needed) = (coded, m * s * s);
     // Four fibers for each pattern are enough to find it.
-    let few = if p * s >= 4.0 * m { 1.5 } else { 3.0 };
-    let far = if p >= needed { 0.0 } else { few };
-    lines.push(line("samples", p, needed, far, [1.0, 2.0], |verdict| {
-        let says = format!(
-            "{p} fibers, the theory asks for the order of m s^2 = {needed:.0}; a pattern is in {:.1} fibers on the average",
-            p * s / m
-        );
-        let advice = "more tensors will bring the patterns that these fibers show too seldom";
-        (says, if verdict == Verdict::Good { "" } else { advice })
-    }));
+    let few = if nnz >= 4.0 * m { 1.5 } else { 3.0 };
+    lines.push(Line::new(
+        ("samples", p, needed),
+        (if p >= needed { 0.0 } else { few }, [1.0, 2.0]),
+        format!(
+            "{p} fibers with patterns, the theory asks for the order of m s^2 = {needed:.0}; a pattern is in {:.1} of them",
+            nnz / m
+        ),
+        "more tensors will bring the patterns that these fibers show too seldom",
+    ));
 
     let mut same = 1.0_f64;
-    for seed in 1..=RESTARTS {
-        let seed = grow.seed ^ seed << 32;
-        let other = init::find(tensor, &Grow { seed, ..grow.clone() })?.dictionary;
-        let agree = init::agreeing(&start.dictionary, &other) as f64;
-        same = same.min(agree / start.dictionary.patterns().max(other.patterns()).max(1) as f64);
+    for again in 1..=RESTARTS {
+        let seed = grow.seed.wrapping_add(again);
+        let other = init::find(tensor, &Grow { seed, floor: start.floor, ..grow.clone() })?.dictionary;
+        same = same.min(init::agreeing(&start.dictionary, &other) as f64 / patterns as f64);
     }
-    lines.push(line("restarts", same, 1.0, 1.0 - same, [0.02, 0.2], |verdict| {
-        let says = format!("{:.0} % of the patterns come again with other random numbers", 100.0 * same);
-        let advice = "trust those that come again (evidence of the start), or ask for fewer patterns";
-        (says, if verdict == Verdict::Good { "" } else { advice })
-    }));
-
+    lines.push(Line::new(
+        ("restarts", same, 1.0),
+        (1.0 - same, [0.02, 0.2]),
+        format!("{:.0} % of the patterns come again with other random numbers", 100.0 * same),
+        "trust those that come again, or take fewer",
+    ));
     let weights: Vec<f64> = (0..factors.rank_one.len())
         .map(|i| factors.rows.column(i).iter().map(|entry| entry.1.powi(2)).sum::<f64>())
         .collect();
-    let total: f64 = weights.iter().sum();
-    let rank_one = factors.rank_one.iter().zip(&weights).map(|(r, w)| r * w).sum::<f64>() / total.max(1e-300);
-    lines.push(line("rank one", rank_one, 1.0, 1.0 - rank_one, [0.1, 0.5], |verdict| {
-        let says = format!("{:.0} % of a pattern's codes fit one group of rows and cols", 100.0 * rank_one);
-        let advice = "patterns have several groups of rows and cols; the factors tell the strongest, the codes tell all";
-        (says, if verdict == Verdict::Good { "" } else { advice })
-    }));
+    let fitting: f64 = factors.rank_one.iter().zip(&weights).map(|(r, w)| r * w).sum();
+    let rank_one = fitting / weights.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+    lines.push(Line::new(
+        ("rank one", rank_one, 1.0),
+        (1.0 - rank_one, [0.1, 0.5]),
+        format!("{:.0} % of a pattern's codes fit one group of rows and cols", 100.0 * rank_one),
+        "patterns have several groups of rows and cols: the factors tell the strongest, the codes tell all",
+    ));
     if let Some(scale) = learner.scale() {
         // Noise has the length |e| / sqrt(n) along a pattern; a code has to stand out of the largest of m.
         let noise = scale.noise * (2.0 * (m + 1.0).ln() / n).sqrt();
         let floor = scale.floor / 2.0;
-        lines.push(line("noise", noise, floor, noise / floor, [1.0, 2.0], |verdict| {
-            let says = format!(
-                "noise of length {:.3} reaches {noise:.3} along one of the patterns; codes count from {floor:.3} on",
+        lines.push(Line::new(
+            ("noise", noise, floor),
+            (noise / floor, [1.0, 2.0]),
+            format!(
+                "noise of length {:.2e} reaches {noise:.2e} along a pattern; codes count from {floor:.2e} on",
                 scale.noise
-            );
-            let advice = "supports will have errors; the patterns still gain from every further tensor";
-            (says, if verdict == Verdict::Good { "" } else { advice })
-        }));
+            ),
+            "supports will have errors; the patterns still gain from every further tensor",
+        ));
     }
     Ok(Checkup { start, lines })
 }
 
 fn energy(explained: f64, patterns: usize) -> Line {
-    line("energy", explained, 1.0, 1.0 - explained, [0.1, 0.5], |verdict| {
-        let says = format!("{patterns} patterns explain {:.0} % of the energy", 100.0 * explained);
-        let advice = match verdict {
-            Verdict::Good => "",
-            Verdict::Fair => {
-                "the rest is noise, or patterns too rare to be told from it; look at the ladder of the start"
-            }
-            Verdict::Poor if patterns == 0 => {
-                "no pattern is clearer than what chance finds: more fibers, less noise, or no patterns there"
-            }
-            Verdict::Poor => {
-                "most of it is noise, or fibers that mix more patterns than can be told apart; what was found is not the \
-                 whole story"
-            }
-        };
-        (says, advice)
-    })
+    let line = Line::new(
+        ("energy", explained, 1.0),
+        (1.0 - explained, [0.1, 0.5]),
+        format!("{patterns} patterns explain {:.0} % of the energy", 100.0 * explained),
+        "the rest is noise, or patterns too rare to be told from it",
+    );
+    let advice = match line.verdict {
+        Verdict::Poor if patterns == 0 => {
+            "nothing that fibers share is clearer than what chance finds: more fibers or less noise, if there are patterns"
+        }
+        Verdict::Poor => {
+            "most of it is noise, or fibers that mix more patterns than can be told apart: what was found is not the whole story"
+        }
+        _ => line.advice,
+    };
+    Line { advice, ..line }
 }
 
-/// A line whose verdict depends on how far the value is on the wrong side: good up to the first limit, fair up
-/// to the second.
-fn line(
-    name: &'static str,
-    value: f64,
-    bound: f64,
-    far: f64,
-    limits: [f64; 2],
-    words: impl FnOnce(Verdict) -> (String, &'static str),
-) -> Line {
-    let verdict = match far {
-        far if far <= limits[0] => Verdict::Good,
-        far if far <= limits[1] => Verdict::Fair,
-        _ => Verdict::Poor,
-    };
-    let (says, advice) = words(verdict);
-    Line { name, value, bound, verdict, says, advice }
+impl Line {
+    /// `far` says how far the value is on the wrong side: good up to the first limit, fair up to the second.
+    fn new(
+        (name, value, bound): (&'static str, f64, f64),
+        (far, limits): (f64, [f64; 2]),
+        says: String,
+        advice: &'static str,
+    ) -> Line {
+        let verdict = match far {
+            far if far <= limits[0] => Verdict::Good,
+            far if far <= limits[1] => Verdict::Fair,
+            _ => Verdict::Poor,
+        };
+        let advice = if verdict == Verdict::Good { "" } else { advice };
+        Line { name, value, bound, verdict, says, advice }
+    }
 }

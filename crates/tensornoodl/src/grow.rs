@@ -9,7 +9,7 @@ use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::fibers::{Fibers, Scale};
 use crate::learner::Step;
-use crate::params::{AtLeast, AtMost, Below, within};
+use crate::params::{AtLeast, Below, within};
 use crate::search::Search;
 use crate::tensor::Tensor;
 use crate::update::Strangers;
@@ -37,7 +37,7 @@ pub struct Grow {
 
 impl Grow {
     pub(crate) fn check(&self) -> Result<(), Error> {
-        within("floor", self.floor, AtLeast(0.0), AtMost(1e100))?;
+        within("floor", self.floor, AtLeast(0.0), Below(f64::INFINITY))?;
         let most = self.most_patterns.unwrap_or(usize::MAX);
         within("most_patterns", most as f64, AtLeast(self.least_patterns.max(1) as f64), Below(f64::INFINITY))
     }
@@ -94,6 +94,12 @@ impl Growth {
         Growth { n, options, scale: None, null, pool, fresh: 0, patience: 1, lives: Vec::new(), fibers: 0 }
     }
 
+    /// Goes on with patterns that were found before, each with its evidence.
+    pub(crate) fn going_on(n: usize, options: Grow, scale: Option<Scale>, evidence: &[f64]) -> Growth {
+        let life = |&evidence: &f64| Life { evidence, age: GROWN, fibers: 0, young: None };
+        Growth { scale, lives: evidence.iter().map(life).collect(), ..Growth::new(n, options) }
+    }
+
     /// Number of fibers that wait for others like them.
     pub(crate) fn waiting(&self) -> usize {
         self.pool.len()
@@ -105,9 +111,8 @@ impl Growth {
     }
 
     fn search(&self, known: &[f64], scale: Option<Scale>) -> Search {
-        let known: Vec<f32> = known.iter().map(|&a| a as f32).collect();
-        // The first patterns compete with each other, later ones find the room that is left.
-        let most = self.options.most_patterns.filter(|_| !known.is_empty()).unwrap_or(4 * self.n);
+        let known = known.iter().map(|&a| a as f32).collect();
+        let most = self.options.most_patterns.unwrap_or(4 * self.n);
         Search::new(self.n, known, scale, most, self.options.seed)
     }
 
@@ -123,6 +128,8 @@ impl Growth {
         sample.take_new(&fresh);
         self.null.add(&sample);
         let mut search = self.search(&[], None);
+        // The first patterns compete with each other, later ones find the room that is left.
+        search.most = search.most.max(4 * self.n);
         search.least = self.options.least_patterns;
         let mut left = search.run(&sample, &mut self.null);
         if search.measure(&sample).is_some() {
@@ -239,7 +246,12 @@ impl Growth {
         if step.step.is_power_of_two() || step.step.is_multiple_of(GROWN) {
             review.lost = twins(dictionary);
         }
-        if patterns.is_empty() && review.lost.is_empty() {
+        // Of two twins each explains what the other was found in; the young are looked at when one of them is gone.
+        if !review.lost.is_empty() {
+            review.lost.iter().rev().for_each(|&pattern| drop(self.lives.remove(pattern)));
+            return review;
+        }
+        if patterns.is_empty() {
             return review;
         }
         let search = self.search(dictionary.values(), self.scale);
@@ -247,11 +259,9 @@ impl Growth {
         let rate = |life: &Life| life.fibers.max(1) as f64 / self.fibers.max(1) as f64;
         let rates: Vec<f64> = self.lives.iter().map(rate).collect();
         review.turned = search.swaps(&later, &met, &rates);
+        review.turned.retain(|turned| confirmed[turned.0]);
         patterns.dedup();
         review.lost.extend(patterns.into_iter().filter(|&pattern| !confirmed[pattern]));
-        review.lost.sort_unstable();
-        review.lost.dedup();
-        review.turned.retain(|turned| !review.lost.contains(&turned.0));
         // What they are now, and what their partners are, is looked at again soon.
         if !review.turned.is_empty() {
             self.lives.iter_mut().filter(|life| life.young.is_some()).for_each(|life| life.age = 0);
@@ -290,4 +300,18 @@ fn twins(dictionary: &Dictionary) -> Vec<usize> {
         }
     }
     twins
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_twins_the_older_stays() {
+        let unit = |at: usize| (0..4).map(|i| f64::from(u8::from(i == at))).collect::<Vec<f64>>();
+        let near = vec![0.0, 1.0, 0.1, 0.0];
+        let far = vec![0.0, 1.0, 0.5, 0.0];
+        let columns = [unit(0), unit(1), near, unit(0), far].concat();
+        assert_eq!(twins(&Dictionary::from_columns(4, columns).unwrap()), [2, 3]);
+    }
 }

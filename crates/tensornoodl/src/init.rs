@@ -225,6 +225,7 @@ pub fn evidence(
     grow: &Grow,
     mut done: impl FnMut(f64),
 ) -> Result<Evidence, Error> {
+    let grow = &Grow { floor: start.floor, ..grow.clone() };
     let parts = (2 * AGAIN + 4) as f64;
     let mut part = 0.0;
     let mut next = || {
@@ -262,6 +263,7 @@ pub fn evidence(
         let further = |count: usize| Grow { least_patterns: count + ABOVE, ..grow.clone() };
         for (at, half) in halves.iter().enumerate() {
             found[at] = find(half, &further(counts[at]))?;
+            next();
         }
     }
     let top = found[0].findings.len().max(found[1].findings.len());
@@ -287,8 +289,7 @@ pub fn evidence(
         let energy = if energy > 0.0 { 1.0 - rest / energy } else { 0.0 };
         ladder.push(Rung { patterns, energy, agree });
     }
-    next();
-    next();
+    done(1.0);
     Ok(Evidence { ladder, halves: counts, seeds, samples })
 }
 

@@ -16,6 +16,7 @@ use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::fibers::Scale;
 use crate::grow::{Grow, Growth, Review};
+use crate::init::Start;
 use crate::params::{Params, Passes, Rule};
 use crate::tensor::{Shape, Tensor, check_distinct};
 use crate::update::{self, Adaptive, Frozen, Lessons, Strangers, paper_step};
@@ -48,20 +49,24 @@ struct Space {
 /// When a pattern was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Seen {
-    /// The step after which it was there.
-    born: u64,
-    /// The last step that showed it, 0 if none has, and how many have.
+    /// The first and the last step that showed it, 0 if none has, and how many have.
+    first: u64,
     last: u64,
     times: u64,
 }
 
 impl Seen {
-    /// Whether it has not been seen for longer than chance explains, one time in a thousand.
-    fn is_overdue(self, now: u64) -> bool {
-        let last = self.last.max(self.born);
-        // The share of steps that showed it, by Laplace's rule: it is never quite 0 or 1.
-        let rate = (self.times + 1) as f64 / (last - self.born + 2) as f64;
-        (now - last) as f64 * (1.0 - rate).ln() < 1e-3_f64.ln()
+    /// The probability of a gap as long as it has not been seen, given how often it was seen before; 1 for a pattern that
+    /// is hardly known.
+    fn chance_of_gap(self, now: u64) -> f64 {
+        if self.times < 3 {
+            return 1.0;
+        }
+        // The share of steps that show it is not known: any is as likely as another before the first. The time between
+        // sightings counts, not that before the first.
+        let (between, sightings) = ((self.last - self.first) as f64, (self.times - 1) as f64);
+        let missed = between - sightings;
+        (0..now - self.last).map(|i| (missed + 1.0 + i as f64) / (between + 2.0 + i as f64)).product()
     }
 }
 
@@ -151,6 +156,14 @@ impl Learner {
         Ok(Learner { dictionary, params, adaptive, growth, seen, steps: 0, space })
     }
 
+    /// A learner that goes on from what was found in a tensor, in its units.
+    pub fn from_start(start: &Start, params: Params, grow: Grow) -> Result<Learner, Error> {
+        grow.check()?;
+        let evidence: Vec<f64> = start.findings.iter().map(|finding| finding.evidence).collect();
+        let growth = Growth::going_on(start.dictionary.features(), grow, start.scale, &evidence);
+        Ok(Learner { growth: Some(growth), ..Learner::new(start.dictionary.clone(), params)? })
+    }
+
     /// The dictionary as it is now.
     pub fn dictionary(&self) -> &Dictionary {
         &self.dictionary
@@ -181,10 +194,12 @@ impl Learner {
         self.seen.iter().map(|seen| seen.last).collect()
     }
 
-    /// Patterns that no tensor has shown for long: given how often it was seen before, chance would bring such a gap in one
-    /// case of a thousand. They are kept all the same.
+    /// Patterns that no tensor has shown for long: given how often each was seen before, chance would bring such a gap
+    /// to any of them in one case of a thousand. They are kept all the same.
     pub fn overdue(&self) -> Vec<usize> {
-        (0..self.seen.len()).filter(|&pattern| self.seen[pattern].is_overdue(self.steps)).collect()
+        let rare = 1e-3 / self.seen.len().max(1) as f64;
+        let overdue = |pattern: &usize| self.seen[*pattern].chance_of_gap(self.steps) < rare;
+        (0..self.seen.len()).filter(overdue).collect()
     }
 
     /// For every pattern that was found in the data, how clear it was: what its fibers had in common, relative to
@@ -244,7 +259,7 @@ impl Learner {
         self.dictionary.append(columns)?;
         let new = self.dictionary.patterns() - before;
         self.adaptive.grow(new);
-        self.seen.resize(before + new, Seen { born: self.steps, ..Seen::default() });
+        self.seen.resize(before + new, Seen::default());
         Ok(new)
     }
 
@@ -396,6 +411,7 @@ impl Learner {
             *adaptive = state.unwrap_or_else(|| adaptive.clone());
             *steps = number;
             for (seen, _) in seen.iter_mut().zip(&step.activity).filter(|(_, fibers)| **fibers > 0) {
+                seen.first = if seen.times == 0 { number } else { seen.first };
                 (seen.last, seen.times) = (number, seen.times + 1);
             }
             if let (Some(growth), Some(strangers)) = (growth, strangers) {

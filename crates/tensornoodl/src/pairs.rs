@@ -176,7 +176,9 @@ fn dominant(fibers: &Fibers, batch: &[(usize, usize)], pairs: &Pairs) -> Vec<Vec
         normalise(top);
         let part = dot(top, second);
         second.iter_mut().zip(top.iter()).for_each(|(b, a)| *b -= part * a);
-        if dot(second, second).sqrt() < pairs.ratio as f32 * first {
+        // Where fibers have but one direction, nothing is left of the second.
+        let second = dot(second, second).sqrt();
+        if second < pairs.ratio as f32 * first {
             tops.push(top.to_vec());
         }
     }
@@ -189,5 +191,7 @@ fn orthonormal(pair: &mut [f32], n: usize) {
     normalise(a);
     let part = dot(a, b);
     b.iter_mut().zip(a.iter()).for_each(|(b, a)| *b -= part * a);
-    normalise(b);
+    if !normalise(b) {
+        b.fill(0.0);
+    }
 }

@@ -11,20 +11,22 @@
 //! single precision: the learner makes what is found exact.
 
 use std::collections::HashSet;
-use std::iter::repeat;
 
 use rand::SeedableRng;
 use rand::seq::index;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use crate::chance::{Null, Top, climb, surprise};
+use crate::chance::{Null, ONLY, Top, climb, surprise};
 use crate::dense::transposed_product;
 use crate::fibers::{BLOCK, Fibers, Scale, dot, normalise};
 
 /// While nothing is known of codes and noise, a fiber whose residual is longer than this share of it is unexplained,
 /// unless most residuals are that long.
 const UNEXPLAINED: f32 = 0.5;
+
+/// And then this long at most.
+const MOST_REST: f32 = 0.95;
 
 /// Unexplained fibers that one round looks at.
 const MOST_IN_ROUND: usize = 12_000;
@@ -49,7 +51,7 @@ pub(crate) struct Search {
     /// The first patterns are known from elsewhere, and stay as they are.
     fixed: usize,
     /// There may be so many patterns in all.
-    most: usize,
+    pub(crate) most: usize,
     /// So many are taken even if chance finds as clear ones.
     pub(crate) least: usize,
     rng: ChaCha8Rng,
@@ -128,10 +130,11 @@ impl Search {
                 continue;
             }
             // Unless most fibers are explained, noise may be too long to explain any.
-            if self.scale.is_some() || 2 * left.len() < fibers.len() || 1.1 * rest <= self.rest {
+            let rest = (1.1 * rest).min(MOST_REST);
+            if self.scale.is_some() || 2 * left.len() < fibers.len() || rest <= self.rest {
                 return left;
             }
-            self.rest = 1.1 * rest;
+            self.rest = rest;
         }
     }
 
@@ -151,6 +154,10 @@ impl Search {
         let mut probed = vec![false; fibers.len()];
         let mut misses = 0;
         null.prepare(fibers.len().min(MOST_IN_ROUND));
+        if let (0, Some(only)) = (self.count(), &null.only) {
+            self.patterns.extend_from_slice(only);
+            self.evidence.push((1.0 / ONLY) as f32);
+        }
         let mut coded = self.encode(fibers, None);
         while misses < 2 {
             let all = coded.unexplained();
@@ -180,23 +187,23 @@ impl Search {
                 probes.extend_from_slice(&rest[at * n..][..n]);
             }
             let threshold = null.threshold(few.len());
-            let mut tops = climb(&rest, probes, n);
-            tops.sort_by(|a, b| b.evidence.total_cmp(&a.evidence));
+            let tops = climb(&rest, probes, n).into_iter();
+            let mut tops: Vec<(bool, Top)> = tops.map(|top| (threshold.passed_by(&top), top)).collect();
+            tops.sort_by(|(clear, top), (other_clear, other)| {
+                other_clear.cmp(clear).then(other.evidence.total_cmp(&top.evidence))
+            });
             let known = self.count();
-            let (clear, others): (Vec<Top>, Vec<Top>) =
-                tops.into_iter().partition(|top| threshold.passed_by(top));
-            for (mut top, clear) in
-                clear.into_iter().zip(repeat(true)).chain(others.into_iter().zip(repeat(false)))
-            {
+            for (clear, mut top) in tops {
                 // What chance finds as well is taken if it is asked for, one at a time.
-                let wanted = clear || self.count() == known && known < self.least && top.fibers >= 2;
+                let asked = self.count() == known && known < self.least && top.fibers >= 2;
                 null.flat.undo(&mut top.direction);
                 normalise(&mut top.direction);
                 let near =
                     |i: usize| dot(self.pattern(i), &top.direction).abs() > if i < known { 0.7 } else { 0.5 };
-                if wanted && self.count() < self.most && !(0..self.count()).any(near) {
+                if (clear || asked) && self.count() < self.most && !(0..self.count()).any(near) {
+                    let evidence = top.evidence / threshold.evidence;
                     self.patterns.extend_from_slice(&top.direction);
-                    self.evidence.push(top.evidence / threshold.evidence);
+                    self.evidence.push(if clear { evidence } else { evidence.min(1.0) });
                 }
             }
             if self.count() == known {

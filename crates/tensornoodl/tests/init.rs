@@ -60,6 +60,39 @@ fn the_number_can_be_asked_for() {
 }
 
 #[test]
+fn few_patterns_are_patterns_too() {
+    for patterns in 1..=4 {
+        for features in [20, 100] {
+            let plan = Plan { features, patterns, rows: 100, cols: 100, ..small() };
+            let (tensor, census) = planted(plan);
+            let start = find(&tensor, &Grow::default()).unwrap();
+            let all = Census { seen: patterns, found: patterns, spurious: 0 };
+            assert_eq!(census(&start.dictionary), all, "{patterns} patterns of {features} features");
+        }
+    }
+}
+
+#[test]
+fn a_learner_goes_on_from_a_start() {
+    let planted = Planted::new(small()).unwrap();
+    let start = find(&planted.tensor(1).tensor, &Grow::default()).unwrap();
+    let mut learner = Learner::from_start(&start, Params::default(), Grow::default()).unwrap();
+    assert_eq!(learner.dictionary(), &start.dictionary);
+    assert_eq!((learner.scale(), learner.evidence().len()), (start.scale, 20));
+    let last = (2..=6).map(|t| learner.learn(&planted.tensor(t).tensor).unwrap()).last().unwrap();
+    assert!(last.fit < 1e-10 && learner.dictionary().patterns() == 20, "{}", last.fit);
+}
+
+#[test]
+fn the_number_is_limited_on_every_road() {
+    let (tensor, _) = planted(small());
+    let grow = Grow { most_patterns: Some(5), ..Grow::default() };
+    let mut learner = Learner::from_nothing(100, Params::default(), grow).unwrap();
+    learner.learn_parts(tensor.shape(), [Ok::<_, tensornoodl::Error>(tensor.clone())]).unwrap();
+    assert_eq!(learner.dictionary().patterns(), 5);
+}
+
+#[test]
 fn short_fibers_can_be_left_out() {
     let (tensor, _) = planted(small());
     let none = find(&tensor, &Grow { floor: 100.0, ..Grow::default() }).unwrap();
@@ -182,16 +215,4 @@ fn what_does_not_fit_is_named() {
     let (mixed, _) = planted(Plan { rows: 40, cols: 40, alpha: 0.16, beta: 0.16, ..Plan::default() });
     let verdict = verdicts(&mixed);
     assert!(verdict("sparsity") > Some(Verdict::Good) && verdict("samples") == Some(Verdict::Fair));
-
-    // A part that all fibers share.
-    let (tensor, _) = planted(small());
-    let (mut values, places) = (tensor.values().to_vec(), tensor.places());
-    values.chunks_exact_mut(100).for_each(|y| {
-        let sign = y.iter().sum::<f64>().signum();
-        y.iter_mut().for_each(|y| *y += 0.2 * sign);
-    });
-    let shape = Shape { features: 100, rows: 60, cols: 60 };
-    let shared = Tensor::from_fibers(shape, values, places).unwrap();
-    let verdict = verdicts(&shared);
-    assert!(verdict("incoherence") > Some(Verdict::Good) || verdict("restarts") > Some(Verdict::Good));
 }

@@ -76,7 +76,7 @@ fn write_words(out: &mut impl Write, source: &Source, checkup: &Checkup) -> io::
     if start.floor > 0.0 {
         writeln!(
             out,
-            "\nPatterns were looked for in the {} fibers of length {:.3} or more; noodl init says why.",
+            "\nPatterns were looked for in the {} fibers of length {:.2e} or more; noodl init says why.",
             start.fibers, start.floor
         )?;
     }

@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::anyhow;
 use serde::Serialize;
 use tensornoodl::synthetic::{Plan, Planted};
 use tensornoodl::{Learner, Params};
@@ -124,9 +123,8 @@ impl Series {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let cannot_write = |path: &Path, error| anyhow!("cannot write {}: {error}", path.display());
     if let Some(path) = &args.picture {
-        files::check(path).map_err(|error| cannot_write(path, error))?;
+        files::check(path)?;
     }
     let mut stdout = io::stdout().lock();
     let mut all = Vec::new();
@@ -152,7 +150,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     if let Some(path) = &args.picture {
-        files::write(path, &picture(&all)).map_err(|error| cannot_write(path, error))?;
+        files::write(path, &picture(&all))?;
     }
     Ok(())
 }

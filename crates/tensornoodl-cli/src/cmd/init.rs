@@ -2,17 +2,16 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use tensornoodl::init::{self, Again, Evidence, Start};
 use tensornoodl::pairs::{self, Pairs};
 use tensornoodl::recovery::Census;
-use tensornoodl::{Dictionary, Grow};
+use tensornoodl::{Dictionary, Error, Grow};
 
 use crate::files;
 use crate::plot;
@@ -89,23 +88,39 @@ impl FromStr for Floor {
     }
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let cannot_write = |path: &Path, error| anyhow!("cannot write {}: {error}", path.display());
-    for path in args.picture.iter().chain(&args.output) {
-        files::check(path).map_err(|error| cannot_write(path, error))?;
+impl Args {
+    /// What the core does not know of.
+    fn check(&self) -> Result<(), Error> {
+        let wrong = |name, value: &str, rule: &str| {
+            Err(Error::Parameter { name, value: value.into(), rule: rule.into() })
+        };
+        if self.patterns == Some(0) {
+            return wrong("patterns", "0", "at least 1");
+        }
+        let searching = self.patterns.is_some() || self.floor.0.is_some() || self.evidence;
+        if self.method == Method::Pairs && searching {
+            return wrong("method", "pairs", "search with --patterns, --floor or --evidence");
+        }
+        Ok(())
     }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    for path in args.picture.iter().chain(&args.output) {
+        files::check(path)?;
+    }
+    args.check()?;
     let source = args.source.load()?;
     let report = match args.method {
         Method::Search => search(args, &source)?,
         Method::Pairs => by_pairs(args, &source)?,
     };
-    if let Some(path) = &args.output {
-        let dictionary = report.dictionary();
-        files::write(path, &csv(dictionary)).map_err(|error| cannot_write(path, error))?;
+    if let Some(path) = args.output.iter().find(|_| report.dictionary().patterns() > 0) {
+        files::write(path, &csv(report.dictionary()))?;
     }
     if let (Some(path), Report::Search { start, evidence: Some(evidence), .. }) = (&args.picture, &report) {
         let picture = svg::ladder(&evidence.ladder, start.findings.len(), &source.name);
-        files::write(path, &picture).map_err(|error| cannot_write(path, error))?;
+        files::write(path, &picture)?;
     }
     let mut stdout = io::stdout().lock();
     if args.json {
@@ -212,11 +227,17 @@ impl Report {
                 census.seen, census.found, census.spurious
             );
         }
-        if let Some(path) = &args.output {
+        let files = args.output.iter().filter(|_| self.dictionary().patterns() > 0).chain(&args.picture);
+        for path in files {
             let _ = writeln!(text, "written   {}", path.display());
         }
         Ok(text)
     }
+}
+
+/// Three digits, whatever the size.
+fn short(value: f64) -> String {
+    if (1e-2..1e4).contains(&value.abs()) { format!("{value:.3}") } else { format!("{value:.2e}") }
 }
 
 /// Patterns shown one by one.
@@ -232,21 +253,30 @@ fn found(start: &Start, grow: &Grow, args: &Args, time: Duration, fibers: usize)
         (None, _) if count == 0 => "nothing that fibers share is clearer than chance\n".to_owned(),
         (None, _) => "each clearer than any that chance finds\n".to_owned(),
         (Some(asked), _) if count < asked => {
-            format!("{asked} were asked for; no more explain anything\n")
+            format!(
+                "{asked} were asked for; no more are shared by two fibers that the others do not explain\n"
+            )
         }
         (Some(_), 0) => "as asked, all clearer than any that chance finds\n".to_owned(),
         (Some(_), unclear) => format!("as asked; {unclear} of them no clearer than what chance finds\n"),
     };
     if floor.is_none() && start.floor > 0.0 {
-        let _ = writeln!(
-            text,
-            "          The patterns of all {fibers} fibers would leave more than a tenth of the energy: the data follows\n\
-            \x20         the model only roughly, and short fibers would make patterns of their own. So only the {} of\n\
-            \x20         length {:.3} or more were searched{}; --floor 0 searches all.",
-            start.fibers,
-            start.floor,
-            if grow.most_patterns.is_none() { ", and patterns had to come again" } else { "" }
-        );
+        text += "          The patterns of all fibers would leave more than a tenth of the energy: the data follows the\n\
+                \x20         model only roughly. ";
+        if start.fibers < fibers {
+            let _ = write!(
+                text,
+                "Short fibers would make patterns of their own, so only the {} of\n          {fibers} of length {} or more were searched; \
+                 --floor 0 searches all. ",
+                start.fibers,
+                short(start.floor)
+            );
+        }
+        text += if grow.most_patterns.is_none() {
+            "Patterns had to come again in four of five searches.\n"
+        } else {
+            "\n"
+        };
     }
     let _ = writeln!(
         text,
@@ -258,8 +288,9 @@ fn found(start: &Start, grow: &Grow, args: &Args, time: Duration, fibers: usize)
     if let Some(scale) = start.scale {
         let _ = writeln!(
             text,
-            "scale     codes from {:.3} on, noise of length {:.2e} in a fiber",
-            scale.code, scale.noise
+            "scale     codes from {} on, noise of length {} in a fiber",
+            short(scale.code),
+            short(scale.noise)
         );
     }
     if count > 0 {
@@ -286,7 +317,7 @@ fn in_words(evidence: &Evidence, count: usize) -> String {
     let mut text =
         String::from("patterns  explain of the other half               the other half agrees on\n");
     let mut before = 0.0;
-    let top = evidence.ladder.last().map_or(1.0, |rung| rung.energy.max(1e-9));
+    let top = evidence.ladder.iter().map(|rung| rung.energy).fold(1e-9, f64::max);
     // The first rungs, those around the number taken, and the last.
     let near = |patterns: usize| patterns <= 12 || patterns.abs_diff(count) <= 3;
     let last = evidence.ladder.len().saturating_sub(1);
@@ -311,6 +342,9 @@ fn in_words(evidence: &Evidence, count: usize) -> String {
             rung.patterns
         );
         before = rung.energy;
+    }
+    if evidence.ladder.last().is_none_or(|rung| rung.patterns < count) {
+        let _ = writeln!(text, "{count:>8}  <- taken; neither half has so many by itself");
     }
     let list = |agains: &[Again]| {
         let each = agains.iter().map(|again| format!("{} of {}", again.agree, again.patterns));

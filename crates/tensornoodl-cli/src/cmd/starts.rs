@@ -1,10 +1,9 @@
 //! `noodl bench start`: where the start from nothing works, beside what one would do without it.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::anyhow;
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -12,7 +11,7 @@ use tensornoodl::recovery::Census;
 use tensornoodl::synthetic::{Plan, Planted};
 use tensornoodl::{Dictionary, Error, Grow, Tensor, init};
 
-use crate::{files, svg};
+use crate::{files, memory, svg};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,30 +76,34 @@ pub(crate) struct Cell {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let cannot_write = |path: &Path, error| anyhow!("cannot write {}: {error}", path.display());
     if let Some(path) = &args.picture {
-        files::check(path).map_err(|error| cannot_write(path, error))?;
+        files::check(path)?;
     }
     if let Some(size) = args.sizes.iter().find(|size| !(**size > 1.0 && **size <= 100.0)) {
         let rule = "above 1 and at most 100: a fiber has one pattern at least".into();
         return Err(Error::Parameter { name: "sizes", value: size.to_string(), rule }.into());
     }
+    if let Some(fibers) = args.fibers.iter().find(|fibers| **fibers < 10) {
+        let rule = "at least 10".into();
+        return Err(Error::Parameter { name: "fibers", value: fibers.to_string(), rule }.into());
+    }
     let with_fibers = args.fibers.iter().map(|&fibers| ("fibers", fibers, 0.0));
     let with_noise = args.noise.iter().map(|&noise| ("noise", FIBERS, noise));
     let columns: Vec<(&'static str, usize, f64)> = with_fibers.chain(with_noise).collect();
-    let bar = io::stderr().is_terminal().then(|| ProgressBar::new((columns.len() * args.sizes.len()) as u64));
+    // Lines of words are progress enough.
+    let bar = (io::stderr().is_terminal() && args.json)
+        .then(|| ProgressBar::new((columns.len() * args.sizes.len()) as u64));
     let mut cells: Vec<Cell> = Vec::new();
     let mut stdout = io::stdout().lock();
     for (axis, fibers, noise) in columns {
         for &size in &args.sizes {
             let three = measure(args, axis, size, fibers, noise)?;
-            for cell in &three {
-                if args.json {
+            if args.json {
+                for cell in &three {
                     serde_json::to_writer(&mut stdout, cell)?;
                     writeln!(stdout)?;
                 }
-            }
-            if !args.json {
+            } else {
                 let scores: Vec<String> =
                     three.iter().map(|cell| format!("{} {:.2}", cell.method, cell.score)).collect();
                 writeln!(
@@ -115,7 +118,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     bar.iter().for_each(ProgressBar::finish_and_clear);
     if let Some(path) = &args.picture {
-        files::write(path, &svg::starts(&cells)).map_err(|error| cannot_write(path, error))?;
+        files::write(path, &svg::starts(&cells))?;
     }
     Ok(())
 }
@@ -164,7 +167,10 @@ fn measure(
         score: 0.0,
     });
     for seed in 1..=args.seeds {
-        let planted = Planted::new(plan(args, size, fibers, noise, seed))?;
+        let plan = plan(args, size, fibers, noise, seed);
+        plan.check()?;
+        memory::check(plan.bytes())?;
+        let planted = Planted::new(plan)?;
         let made = planted.tensor(1);
         let shown: Vec<usize> = made.true_codes.matrix().transpose().columns().map(<[_]>::len).collect();
         for (cell, (_, method)) in cells.iter_mut().zip(methods) {
