@@ -89,6 +89,7 @@ pub mod recovery;
 mod screen;
 mod search;
 mod sparse;
+mod sums;
 pub mod synthetic;
 mod tensor;
 mod untangle;

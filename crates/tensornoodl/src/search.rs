@@ -10,14 +10,12 @@
 //! All of it is relative to a fiber's own length, so that the scale of the data does not matter, and in
 //! single precision: the learner makes what is found exact.
 
-use std::collections::HashSet;
-
 use rand::SeedableRng;
 use rand::seq::index;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use crate::chance::{Null, ONLY, Top, climb, surprise};
+use crate::chance::{Null, ONLY, Top, climb};
 use crate::dense::transposed_product;
 use crate::fibers::{BLOCK, Fibers, Scale, dot, normalise};
 
@@ -38,18 +36,18 @@ const PROBES: usize = 64;
 const MOST_CODES: usize = 6;
 
 /// The smallest code that counts, relative to the length of the fiber.
-const LEAST_CODE: f32 = 0.3;
+pub(crate) const LEAST_CODE: f32 = 0.3;
 
 /// Fibers that stand for a young pattern when it is found.
 const FOUNDERS: usize = 4;
 
 /// The dictionary of a search.
 pub(crate) struct Search {
-    n: usize,
+    pub(crate) n: usize,
     /// Unit columns.
     pub(crate) patterns: Vec<f32>,
     /// The first patterns are known from elsewhere, and stay as they are.
-    fixed: usize,
+    pub(crate) fixed: usize,
     /// There may be so many patterns in all.
     pub(crate) most: usize,
     /// So many are taken even if chance finds as clear ones.
@@ -63,12 +61,12 @@ pub(crate) struct Search {
 }
 
 /// Codes of fibers, and what they leave.
-struct Coded {
-    codes: Vec<Vec<(u32, f32)>>,
+pub(crate) struct Coded {
+    pub(crate) codes: Vec<Vec<(u32, f32)>>,
     residuals: Vec<f32>,
     /// Relative to the fibers.
     lengths: Vec<f32>,
-    explained: Vec<bool>,
+    pub(crate) explained: Vec<bool>,
 }
 
 impl Coded {
@@ -88,7 +86,7 @@ impl Search {
         self.patterns.len() / self.n
     }
 
-    fn pattern(&self, i: usize) -> &[f32] {
+    pub(crate) fn pattern(&self, i: usize) -> &[f32] {
         &self.patterns[i * self.n..][..self.n]
     }
 
@@ -219,7 +217,7 @@ impl Search {
     }
 
     /// Orthogonal matching pursuit. Each fiber may have a pattern that it has to do without.
-    fn encode(&self, fibers: &Fibers, without: Option<&[usize]>) -> Coded {
+    pub(crate) fn encode(&self, fibers: &Fibers, without: Option<&[usize]>) -> Coded {
         let (n, m) = (self.n, self.count());
         let mut gram = vec![0.0; m * m];
         if m > 0 {
@@ -301,58 +299,6 @@ impl Search {
                 pattern.copy_from_slice(&old);
             }
         });
-    }
-
-    /// Where many fibers with pattern w hold another one, l, at the same ratio t, these fibers hold the
-    /// pattern w + t l, and w was a sum.
-    fn swap(&mut self, coded: &Coded) {
-        let (n, m) = (self.n, self.count());
-        let mut shown: Vec<Vec<&[(u32, f32)]>> = vec![Vec::new(); m];
-        for (code, _) in coded.codes.iter().zip(&coded.explained).filter(|(_, explained)| **explained) {
-            code.iter().for_each(|entry| shown[entry.0 as usize].push(code));
-        }
-        let coded: usize = coded.explained.iter().filter(|explained| **explained).count();
-        let rates: Vec<f64> = shown.iter().map(|shown| shown.len() as f64 / coded as f64).collect();
-        let sums = (self.fixed..m).filter_map(|w| self.instead(w, &shown[w], &rates)).collect();
-        for Sum { pattern, direction, .. } in clearest(sums) {
-            self.patterns[pattern * n..][..n].copy_from_slice(&direction);
-        }
-    }
-
-    /// What pattern w should be, if it is a sum. `rates` are the shares of all fibers that hold each pattern.
-    fn instead(&self, w: usize, codes: &[&[(u32, f32)]], rates: &[f64]) -> Option<Sum> {
-        let mut ratios = Vec::new();
-        for code in codes {
-            let x = code.iter().find(|entry| entry.0 as usize == w)?.1;
-            ratios.extend(code.iter().filter(|(l, _)| *l as usize != w).map(|&(l, z)| (l, z / x)));
-        }
-        ratios.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        // The ratio that most others are near to.
-        let (mut most, mut best) = (0, None);
-        for pairs in ratios.chunk_by(|a, b| a.0 == b.0) {
-            for &(l, t) in pairs {
-                let same = pairs.iter().filter(|pair| (pair.1 - t).abs() <= 0.25 * t.abs()).count();
-                if same > most && t.abs() >= LEAST_CODE {
-                    (most, best) = (same, Some((l as usize, t)));
-                }
-            }
-        }
-        // Two patterns meet by chance, but not in two of five fibers, and not more often than in one case of ten
-        // among all patterns.
-        let (l, t) = best.filter(|_| most >= 3 && 5 * most >= 2 * codes.len())?;
-        if surprise(most as f64, codes.len() as f64 * rates[l]) < (10.0 * self.count() as f64).ln() {
-            return None;
-        }
-        let mut sum: Vec<f32> = self.pattern(w).iter().zip(self.pattern(l)).map(|(w, l)| w + t * l).collect();
-        let there = normalise(&mut sum);
-        let other = |i: usize| i != w && dot(self.pattern(i), &sum).abs() > 0.9;
-        let share = most as f64 / codes.len() as f64;
-        (there && !(0..self.count()).any(other)).then_some(Sum {
-            pattern: w,
-            partner: l,
-            share,
-            direction: sum,
-        })
     }
 
     /// Patterns that fewer than two fibers show, or that others explain, are none.
@@ -489,22 +435,6 @@ impl Search {
         confirmed
     }
 
-    /// What patterns should be that are sums, from fibers that show them.
-    pub(crate) fn swaps(&self, fibers: &Fibers, shown: &[usize], rates: &[f64]) -> Vec<(usize, Vec<f64>)> {
-        let coded = self.encode(fibers, None);
-        let mut sums = Vec::new();
-        let all: Vec<usize> = (0..fibers.len()).collect();
-        for same in all.chunk_by(|&a, &b| shown[a] == shown[b]) {
-            let w = shown[same[0]];
-            let holds = |code: &&[(u32, f32)]| code.iter().any(|entry| entry.0 as usize == w);
-            let codes: Vec<&[(u32, f32)]> =
-                same.iter().map(|&fiber| coded.codes[fiber].as_slice()).filter(holds).collect();
-            sums.extend(self.instead(w, &codes, rates));
-        }
-        let turned = |sum: Sum| (sum.pattern, sum.direction.into_iter().map(|a| a as f64).collect());
-        clearest(sums).map(turned).collect()
-    }
-
     /// Which of these fibers the patterns do not explain.
     pub(crate) fn unexplained(&self, fibers: &Fibers) -> Vec<usize> {
         self.encode(fibers, None).unexplained()
@@ -535,30 +465,6 @@ impl Account {
         self.fibers += other.fibers;
         self.explained += other.explained;
     }
-}
-
-/// A pattern that is a sum with another one.
-struct Sum {
-    pattern: usize,
-    partner: usize,
-    /// Of the fibers that hold it, those that hold the other one at the same ratio.
-    share: f64,
-    /// What it should be.
-    direction: Vec<f32>,
-}
-
-/// The clearest ones, no pattern in two of them. If a + b and a - b were found, the first becomes a; then
-/// all fibers with the second hold a too, but only some of those with a hold the second.
-fn clearest(mut sums: Vec<Sum>) -> impl Iterator<Item = Sum> {
-    sums.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.pattern.cmp(&b.pattern)));
-    let mut touched = HashSet::new();
-    sums.into_iter().filter(move |sum| {
-        let free = !touched.contains(&sum.pattern) && !touched.contains(&sum.partner);
-        if free {
-            touched.extend([sum.pattern, sum.partner]);
-        }
-        free
-    })
 }
 
 /// The largest magnitude and where it is.
@@ -628,24 +534,5 @@ mod tests {
         // Without the pattern it needs most, the first fiber is unexplained.
         let coded = search.encode(&data, Some(&[1, 1, 1]));
         assert_eq!(coded.unexplained(), [0, 2]);
-    }
-
-    #[test]
-    fn a_sum_that_always_comes_with_its_part_is_taken_apart() {
-        let half = 0.5_f32.sqrt();
-        // Known is (1, 0, 0), found was (1, 1, 0) / sqrt 2; the fibers hold (0, 1, 0).
-        let mut search = search(&[1.0, 0.0, 0.0, half, half, 0.0], 3);
-        search.fixed = 1;
-        let data = fibers(&[&[0.0, 1.0, 0.0], &[0.0, -2.0, 0.0], &[0.0, 3.0, 0.0], &[1.0, 1.0, 0.0]]);
-        let coded = search.encode(&data, None);
-        search.swap(&coded);
-        // In all fibers but the last at the same ratio, but what is frequent meets everything often.
-        assert_eq!(search.pattern(1), [half, half, 0.0]);
-        let codes: Vec<&[(u32, f32)]> = coded.codes.iter().map(Vec::as_slice).collect();
-        assert!(search.instead(1, &codes, &[0.5, 0.5]).is_none());
-        let Sum { partner, share, direction, .. } = search.instead(1, &codes, &[0.01, 0.01]).unwrap();
-        assert!((partner, share) == (0, 0.75));
-        assert!(direction[0].abs() < 1e-6 && (direction[1].abs() - 1.0).abs() < 1e-6);
-        assert!(search.instead(1, &codes[..2], &[0.01, 0.01]).is_none(), "two fibers may be chance");
     }
 }

@@ -267,7 +267,7 @@ fn found(start: &Start, grow: &Grow, args: &Args, time: Duration, fibers: usize)
             let _ = write!(
                 text,
                 "Short fibers would make patterns of their own, so only the {} of\n          {fibers} of length {} or more were searched; \
-                 --floor 0 searches all. ",
+                 --floor 0 searches all.\n          ",
                 start.fibers,
                 short(start.floor)
             );
