@@ -186,7 +186,7 @@ impl Null {
 }
 
 /// So many times the evidence of chance is clear without more fibers than chance has.
-const NEARER: f32 = 1.5;
+const NEARER: f32 = 2.0;
 
 /// What chance finds.
 pub(crate) struct Threshold {
@@ -240,6 +240,6 @@ mod tests {
         let common = Threshold { evidence: 10.0, fibers: 50.0 };
         // 50 + sqrt(2 * 50 * ln 10^4) and a little more.
         assert!(common.passed_by(&top(11.0, 85)) && !common.passed_by(&top(11.0, 80)));
-        assert!(common.passed_by(&top(15.1, 40)), "or much nearer");
+        assert!(common.passed_by(&top(20.1, 40)), "or much nearer");
     }
 }
