@@ -1,0 +1,57 @@
+//! Products, and codes of many fibers side by side.
+
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
+use rayon::prelude::*;
+use tensornoodl::{Codes, Dictionary, Sparse, Tensor};
+
+/// Fibers that share a product.
+pub(crate) const BLOCK: usize = 256;
+
+/// A'Y (m x p) for A (n x m) and Y (n x p), all column by column.
+pub(crate) fn transposed_product(out: &mut [f64], a: &[f64], y: &[f64], n: usize) {
+    let (m, p) = (a.len() / n, y.len() / n);
+    let out = MatMut::from_column_major_slice_mut(out, m, p);
+    let (a, y) = (MatRef::from_column_major_slice(a, n, m), MatRef::from_column_major_slice(y, n, p));
+    matmul(out, Accum::Replace, a.transpose(), y, 1.0, Par::Seq);
+}
+
+/// <x, y>.
+pub(crate) fn dot(x: &[f64], y: &[f64]) -> f64 {
+    x.iter().zip(y).map(|(x, y)| x * y).sum()
+}
+
+/// y += a x.
+pub(crate) fn add(y: &mut [f64], a: f64, x: &[f64]) {
+    y.iter_mut().zip(x).for_each(|(y, x)| *y += a * x);
+}
+
+/// Blocks of fibers in parallel: `work` is given the first fiber of a block and A'Y of it, and its results come in order.
+pub(crate) fn by_blocks<T: Send>(
+    dictionary: &Dictionary,
+    tensor: &Tensor<'_>,
+    work: impl Fn(usize, &[f64]) -> T + Sync,
+) -> Vec<T> {
+    let (n, m) = (dictionary.features(), dictionary.patterns());
+    let blocks = tensor.values().par_chunks(n * BLOCK).enumerate();
+    let results = blocks.map(|(block, y)| {
+        let mut scores = vec![0.0; m * (y.len() / n)];
+        transposed_product(&mut scores, dictionary.values(), y, n);
+        work(block * BLOCK, &scores)
+    });
+    results.collect()
+}
+
+/// Codes of all fibers from a function of A'y.
+pub(crate) fn encode(
+    dictionary: &Dictionary,
+    tensor: &Tensor<'_>,
+    code: impl Fn(&[f64]) -> Vec<(u32, f64)> + Sync,
+) -> Codes {
+    let m = dictionary.patterns();
+    let blocks =
+        by_blocks(dictionary, tensor, |_, scores| scores.chunks_exact(m).map(&code).collect::<Vec<_>>());
+    let mut matrix = Sparse::new(m);
+    blocks.iter().flatten().for_each(|code| matrix.push(code));
+    Codes::new(matrix, tensor)
+}

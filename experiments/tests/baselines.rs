@@ -1,0 +1,145 @@
+//! Each method against an obvious twin, and on a stream it should learn.
+
+#![allow(clippy::unwrap_used)]
+
+use experiments::lasso::{Lasso, Solver};
+use experiments::{Arora, Cell, Mairal, Method, MethodName, run};
+use tensornoodl::metrics::Matching;
+use tensornoodl::synthetic::{Plan, Planted, Values};
+use tensornoodl::{Dictionary, Tensor};
+
+fn planted() -> Planted {
+    let values = Values::SubGaussian { floor: 0.6 };
+    let plan =
+        Plan { features: 40, patterns: 30, rows: 30, cols: 20, alpha: 0.2, beta: 0.2, ..Plan::default() };
+    Planted::new(Plan { row_values: values, col_values: values, ..plan }).unwrap()
+}
+
+fn dot(x: &[f64], y: &[f64]) -> f64 {
+    x.iter().zip(y).map(|(x, y)| x * y).sum()
+}
+
+/// Arora's step as the formulas have it, with B(i) formed for every pattern.
+fn arora_twin(a: &Dictionary, tensor: &Tensor<'_>, eta_a: f64, floor: f64, unbiased: bool) -> Dictionary {
+    let (n, m, p) = (a.features(), a.patterns(), tensor.fibers());
+    let mut columns = a.values().to_vec();
+    for i in 0..m {
+        let b: Vec<Vec<f64>> = (0..m)
+            .map(|l| {
+                let along = if unbiased && l != i { dot(a.pattern(l), a.pattern(i)) } else { 0.0 };
+                a.pattern(l).iter().zip(a.pattern(i)).map(|(l, i)| l - along * i).collect()
+            })
+            .collect();
+        for fiber in 0..p {
+            let y = tensor.fiber(fiber);
+            let x: Vec<f64> =
+                b.iter().map(|b| dot(b, y)).map(|x| if x.abs() >= floor / 2.0 { x } else { 0.0 }).collect();
+            if x[i] != 0.0 {
+                for feature in 0..n {
+                    let fit: f64 = (0..m).map(|l| b[l][feature] * x[l]).sum();
+                    columns[i * n + feature] += eta_a / p as f64 * (y[feature] - fit) * x[i].signum();
+                }
+            }
+        }
+    }
+    Dictionary::from_columns(n, columns).unwrap()
+}
+
+#[test]
+fn arora_is_what_the_formulas_say() {
+    let planted = planted();
+    let (start, tensor) = (planted.start(0.3).unwrap(), planted.tensor(1).tensor);
+    for unbiased in [false, true] {
+        let mut arora = Arora::new(start.clone(), 7.0, 0.36, unbiased);
+        arora.learn(&tensor).unwrap();
+        let twin = arora_twin(&start, &tensor, 7.0, 0.36, unbiased);
+        let found = arora.dictionary();
+        let apart = found.values().iter().zip(twin.values()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        let moved = Matching::new(found, &start).unwrap().error_a(found, &start);
+        assert!(apart < 1e-12 && moved > 1e-3, "{unbiased}: {apart:e} {moved:e}");
+    }
+}
+
+#[test]
+fn lasso_solvers_agree_and_satisfy_the_conditions() {
+    let planted = planted();
+    let (dictionary, tensor) = (planted.start(0.3).unwrap(), planted.tensor(1).tensor);
+    let lasso = Lasso::new(&dictionary);
+    let lambdas = [0.5, 0.1, 0.02];
+    let paths =
+        [Solver::Ista, Solver::Fista, Solver::Descent].map(|solver| lasso.path(&tensor, &lambdas, solver));
+    for (at, lambda) in lambdas.into_iter().enumerate() {
+        for fiber in (0..tensor.fibers()).step_by(17) {
+            let codes = paths.each_ref().map(|path| path[at].matrix().column(fiber).to_vec());
+            let dense = |code: &[(u32, f64)]| {
+                let mut x = vec![0.0; 30];
+                code.iter().for_each(|&(i, value)| x[i as usize] = value);
+                x
+            };
+            let all = codes.each_ref().map(|code| dense(code));
+            for other in &all[1..] {
+                let apart = other.iter().zip(&all[0]).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+                assert!(apart < 1e-6, "lambda {lambda} fiber {fiber}: {apart:e}");
+            }
+            // |a_i'(y - A x)| <= lambda, and equal to it with the sign of x_i where x_i is not zero.
+            let mut r = tensor.fiber(fiber).to_vec();
+            for (i, x) in all[2].iter().enumerate() {
+                r.iter_mut().zip(dictionary.pattern(i)).for_each(|(r, a)| *r -= x * a);
+            }
+            for (i, x) in all[2].iter().enumerate() {
+                let along = dot(dictionary.pattern(i), &r);
+                assert!(along.abs() <= lambda + 1e-8);
+                assert!(*x == 0.0 || (along - lambda * x.signum()).abs() < 1e-8);
+            }
+        }
+    }
+}
+
+#[test]
+fn mairal_solves_for_the_dictionary_that_its_moments_ask_for() {
+    let plan = Plan { features: 100, patterns: 20, ..Plan::default() };
+    let planted = Planted::new(plan).unwrap();
+    let truth = planted.true_dictionary();
+    let mut mairal = Mairal::new(planted.start(0.3).unwrap(), 0.1);
+    let error = |found: &Dictionary| Matching::new(found, truth).unwrap().error_a(found, truth);
+    let before = error(mairal.dictionary());
+    for t in 1..=10 {
+        mairal.learn(&planted.tensor(t).tensor).unwrap();
+    }
+    let after = error(mairal.dictionary());
+    assert!(after < 0.1 * before, "{before} {after}");
+}
+
+#[test]
+fn a_cell_is_of_the_papers_order() {
+    let cell = Cell { alpha: 0.05, size: 100, patterns: 50, seed: 42 };
+    let noodl = run(cell, MethodName::Noodl, None, |_, _| ()).unwrap();
+    assert!(
+        noodl.error_a <= 1e-10 && noodl.own.support && (41..=51).contains(&noodl.steps),
+        "{}",
+        noodl.steps
+    );
+    let adaptive = run(cell, MethodName::Adaptive, None, |_, _| ()).unwrap();
+    assert!(adaptive.error_a <= 1e-10 && adaptive.own.support && adaptive.steps < 12);
+    for method in [MethodName::AroraU, MethodName::AroraB, MethodName::Mairal] {
+        let outcome = run(cell, method, Some(noodl.steps), |_, _| ()).unwrap();
+        let paper = experiments::paper();
+        let row = paper
+            .iter()
+            .find(|row| {
+                (row.alpha, row.size, row.patterns) == (0.05, 100, 50)
+                    && Some(row.method) == method.in_paper()
+            })
+            .unwrap();
+        let ratio = outcome.error_a / row.error_a;
+        assert!(
+            (0.1..10.0).contains(&ratio),
+            "{method:?}: {:e}, the paper {:e}",
+            outcome.error_a,
+            row.error_a
+        );
+        assert_eq!(outcome.steps, noodl.steps);
+        let (oracle, honest) = (outcome.lasso_oracle.unwrap(), outcome.lasso_honest.unwrap());
+        assert!(oracle.error_x <= honest.error_x && oracle.lambda.is_some());
+    }
+}
