@@ -89,12 +89,12 @@ impl Work {
                 }
             }
         };
+        let threads = (rayon::current_num_threads() / jobs.max(1)).max(1);
         std::thread::scope(|scope| {
-            let threads = (rayon::current_num_threads() / jobs.max(1)).max(1);
             let jobs: Vec<_> = (0..jobs.max(1))
                 .map(|_| {
                     scope.spawn(|| match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
-                        Ok(pool) => pool.install(work),
+                        Ok(pool) => pool.install(&work),
                         Err(error) => Err(Failure::File(PathBuf::from("threads"), io::Error::other(error))),
                     })
                 })

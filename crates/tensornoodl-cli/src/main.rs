@@ -23,6 +23,8 @@ Examples:
   noodl check data.tns                    does the data fit the theory?
   noodl init data.tns --evidence          its patterns, and what speaks for their number
   noodl bench limit                       the time of a step beside that of one dense product
+  noodl paper table --alpha 0.05 --j 100 --out results
+                                          the paper's tables, run again, with all methods
   noodl completions bash > ~/.local/share/bash-completion/completions/noodl
 
 Exit codes:
@@ -43,6 +45,7 @@ enum Command {
     Init(cmd::init::Args),
     Check(cmd::check::Args),
     Bench(cmd::bench::Args),
+    Paper(cmd::paper::Args),
     Completions(cmd::completions::Args),
 }
 
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Init(args) => cmd::init::run(&args),
         Command::Check(args) => cmd::check::run(&args),
         Command::Bench(args) => cmd::bench::run(&args),
+        Command::Paper(args) => cmd::paper::run(&args),
         Command::Completions(args) => cmd::completions::run(&args),
     };
     match done {

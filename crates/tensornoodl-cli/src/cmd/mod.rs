@@ -6,5 +6,6 @@ pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod growth;
 pub(crate) mod init;
+pub(crate) mod paper;
 pub(crate) mod recover;
 pub(crate) mod starts;
