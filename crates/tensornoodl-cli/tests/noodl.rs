@@ -416,3 +416,37 @@ fn bench_start_compares_with_the_naive() {
     let output = noodl("bench start --sizes 0.5");
     assert_eq!((output.status.code(), stderr(&output).contains("sizes is 0.5")), (Some(2), true));
 }
+
+#[test]
+fn paper_table_keeps_what_is_finished() {
+    let folder = tempdir().unwrap();
+    let out = folder.path().join("results");
+    let args = format!("paper table --alpha 0.05 --j 60 --m 20 --seeds 1,2 --jobs 2 --out {}", out.display());
+    let first = noodl(&args);
+    assert!(first.status.success(), "{}", stderr(&first));
+    let text = fs::read_to_string(out.join("table.csv")).unwrap();
+    assert_eq!(text.lines().count(), 6, "{text}");
+    let noodl_line = text.lines().find(|line| line.contains(",noodl,")).unwrap();
+    assert!(noodl_line.starts_with("0.05,60,20,noodl,2,"), "{noodl_line}");
+    assert_eq!(fs::read_dir(out.join("cells")).unwrap().count(), 10);
+    for file in ["table.md", "table.json"] {
+        assert!(fs::read_to_string(out.join(file)).unwrap().contains("arora-u"));
+    }
+    // What is missing is run again, what is there is not.
+    let kept = out.join("cells/0.05-60-20-1-noodl.json");
+    let mut changed: Value = serde_json::from_str(&fs::read_to_string(&kept).unwrap()).unwrap();
+    changed["error_a"] = 0.25.into();
+    fs::write(&kept, changed.to_string()).unwrap();
+    fs::remove_file(out.join("cells/0.05-60-20-2-mairal.json")).unwrap();
+    assert!(noodl(&args).status.success());
+    let again = fs::read_to_string(out.join("table.csv")).unwrap();
+    assert!(again.lines().find(|line| line.contains(",noodl,")).unwrap().contains(",1.25"), "{again}");
+    assert_eq!(fs::read_dir(out.join("cells")).unwrap().count(), 10);
+    // What is not an outcome is not overwritten.
+    fs::write(&kept, "{").unwrap();
+    let refused = noodl(&args);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("remove it to run its cell again"), "{}", stderr(&refused));
+    let refused = noodl("paper table --alpha 2 --out /nowhere");
+    assert_eq!((refused.status.code(), stderr(&refused).contains("alpha is 2")), (Some(2), true));
+}
