@@ -107,6 +107,12 @@ pub struct Outcome {
     pub seconds_per_step: f64,
     /// Relative error of A after each tensor, from A(0) on.
     pub errors: Vec<f64>,
+    /// Of TensorNOODL: relative error of the codes that each tensor was learned with, and its relative fit.
+    #[serde(default)]
+    pub errors_x: Vec<f64>,
+    /// The latter.
+    #[serde(default)]
+    pub fits: Vec<f64>,
 }
 
 /// Goal of TensorNOODL, and the most tensors it gets for it.
@@ -159,7 +165,7 @@ pub fn run(
     let most = steps.unwrap_or(MOST_STEPS);
     let mut errors = vec![error_a(learner.dictionary())?];
     let (mut seconds, mut seen) = (0.0, vec![false; patterns]);
-    let mut coverage_step = None;
+    let (mut coverage_step, mut errors_x, mut fits) = (None, Vec::new(), Vec::new());
     let mut made = planted.tensor(1);
     for step in 1..=most {
         for code in made.true_codes.matrix().columns() {
@@ -172,6 +178,10 @@ pub fn run(
         learner.learn(&made.tensor)?;
         seconds += begun.elapsed().as_secs_f64();
         let error = error_a(learner.dictionary())?;
+        if let Some((codes, fit)) = learner.last() {
+            errors_x.push(Matching::new(learner.dictionary(), truth)?.error_x(codes, &made.true_codes));
+            fits.push(fit);
+        }
         errors.push(error);
         told(step, error);
         if step == most || (steps.is_none() && error <= TOLERANCE) {
@@ -217,6 +227,8 @@ pub fn run(
         lasso_honest,
         seconds_per_step: seconds / steps.max(1) as f64,
         errors,
+        errors_x,
+        fits,
     })
 }
 

@@ -25,7 +25,7 @@ pub use mairal::Mairal;
 pub use runner::{Event, Failure, Line, Work, lines};
 pub use table::{PaperRow, eta_a, paper};
 
-use tensornoodl::{Codes, Dictionary, Error, Learner, Params, Tensor};
+use tensornoodl::{Codes, Dictionary, Error, Learner, Params, Step, Tensor};
 
 /// A method that learns a dictionary from a stream.
 pub trait Method {
@@ -37,28 +37,41 @@ pub trait Method {
 
     /// The method's own codes of a tensor.
     fn encode(&self, tensor: &Tensor<'_>) -> Result<Codes, Error>;
+
+    /// The codes that the last tensor was learned with, and its relative fit, if the method has them at hand.
+    fn last(&self) -> Option<(&Codes, f64)> {
+        None
+    }
 }
 
 /// TensorNOODL, as a method among others.
-pub struct Noodl(Learner);
+pub struct Noodl {
+    learner: Learner,
+    last: Option<Step>,
+}
 
 impl Noodl {
     /// Starts at a dictionary.
     pub fn new(start: Dictionary, params: Params) -> Result<Noodl, Error> {
-        Learner::new(start, params).map(Noodl)
+        Ok(Noodl { learner: Learner::new(start, params)?, last: None })
     }
 }
 
 impl Method for Noodl {
     fn learn(&mut self, tensor: &Tensor<'_>) -> Result<(), Error> {
-        self.0.learn(tensor).map(drop)
+        self.last = Some(self.learner.learn(tensor)?);
+        Ok(())
     }
 
     fn dictionary(&self) -> &Dictionary {
-        self.0.dictionary()
+        self.learner.dictionary()
     }
 
     fn encode(&self, tensor: &Tensor<'_>) -> Result<Codes, Error> {
-        self.0.encode(tensor)
+        self.learner.encode(tensor)
+    }
+
+    fn last(&self) -> Option<(&Codes, f64)> {
+        self.last.as_ref().map(|step| (&step.codes, step.fit))
     }
 }

@@ -174,3 +174,100 @@ pub(crate) fn starts(cells: &[Cell]) -> String {
     }
     svg + "</svg>\n"
 }
+
+/// One panel of lines.
+pub(crate) struct Chart {
+    pub(crate) title: String,
+    pub(crate) x_label: &'static str,
+    pub(crate) y_label: &'static str,
+    /// Decades instead of values.
+    pub(crate) logarithmic: bool,
+    pub(crate) series: Vec<Series>,
+}
+
+/// One line.
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
+    /// Points are marked, as there are few.
+    pub(crate) marked: bool,
+    /// Number of the color, and lengths of the dashes; none for a solid line.
+    pub(crate) color: usize,
+    pub(crate) dashes: &'static str,
+}
+
+/// Told apart by the colour-blind too (Okabe and Ito).
+const COLORS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#555555"];
+
+/// Panels side by side, so many in a row, and what was run below.
+pub(crate) fn charts(charts: &[Chart], in_row: usize, caption: &[String]) -> String {
+    let (width, height, left, top) = (290.0, 220.0, 74.0, 44.0);
+    let legend = charts.iter().map(|chart| chart.series.len()).max().unwrap_or(0) as f64 * 17.0;
+    let panel = (width + 100.0, height + 110.0 + legend);
+    let rows = charts.len().div_ceil(in_row) as f64;
+    let total = (in_row as f64 * panel.0 + 10.0, rows * panel.1 + 24.0 + 17.0 * caption.len() as f64);
+    let title = charts.first().map_or("", |chart| chart.title.as_str());
+    let mut svg = begin(total.0, total.1, title);
+    for (at, chart) in charts.iter().enumerate() {
+        let (x0, y0) = (left + (at % in_row) as f64 * panel.0, top + (at / in_row) as f64 * panel.1);
+        let shown = |y: f64| if chart.logarithmic { y.max(1e-17).log10() } else { y };
+        let points = || chart.series.iter().flat_map(|series| &series.points);
+        let most_x = points().map(|point| point.0).fold(1.0, f64::max);
+        let high = points().map(|point| shown(point.1)).fold(f64::NEG_INFINITY, f64::max);
+        let low = points().map(|point| shown(point.1)).fold(f64::INFINITY, f64::min);
+        let (low, high) = if chart.logarithmic { (low.floor(), high.ceil()) } else { (0.0, nice(high)) };
+        let high = if high > low { high } else { low + 1.0 };
+        let x_of = |x: f64| x0 + width * x / most_x;
+        let y_of = |y: f64| y0 + height * (high - shown(y)) / (high - low);
+        text(&mut svg, (x0 + width / 2.0, y0 - 16.0), "middle", "font-weight=\"bold\"", &chart.title);
+        let every = if chart.logarithmic { ((high - low) / 5.0).ceil() } else { (high - low) / 4.0 };
+        for tick in (0..=5).map(|tick| high - f64::from(tick) * every).filter(|tick| *tick >= low) {
+            let y = y0 + height * (high - tick) / (high - low);
+            let label = if chart.logarithmic { format!("1e{:.0}", tick + 0.0) } else { format!("{tick:.0}") };
+            let _ = writeln!(svg, "<path d=\"M{x0:.1} {y:.1}h{width}\" stroke=\"#ddd\"/>");
+            text(&mut svg, (x0 - 7.0, y + 4.0), "end", "font-size=\"11\"", &label);
+        }
+        for x in (0..=4).map(|tick| f64::from(tick) * most_x / 4.0) {
+            text(&mut svg, (x_of(x), y0 + height + 17.0), "middle", "font-size=\"11\"", &format!("{x:.0}"));
+        }
+        text(&mut svg, (x0 + width / 2.0, y0 + height + 36.0), "middle", "", chart.x_label);
+        let turned = format!("transform=\"rotate(-90 {:.1} {:.1})\"", x0 - 50.0, y0 + height / 2.0);
+        text(&mut svg, (x0 - 50.0, y0 + height / 2.0), "middle", &turned, chart.y_label);
+        for (line, series) in chart.series.iter().enumerate() {
+            let color = COLORS[series.color % COLORS.len()];
+            let path: Vec<String> =
+                series.points.iter().map(|&(x, y)| format!("{:.1},{:.1}", x_of(x), y_of(y))).collect();
+            let dashes = match series.dashes {
+                "" => String::new(),
+                dashes => format!("stroke-dasharray=\"{dashes}\""),
+            };
+            let _ = writeln!(
+                svg,
+                "<polyline points=\"{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\" {dashes}/>",
+                path.join(" ")
+            );
+            for point in path.iter().filter(|_| series.marked) {
+                let (x, y) = point.split_once(',').unwrap_or_default();
+                let _ = writeln!(svg, "<circle cx=\"{x}\" cy=\"{y}\" r=\"3.5\" fill=\"{color}\"/>");
+            }
+            let y = y0 + height + 58.0 + 17.0 * line as f64;
+            let _ = writeln!(
+                svg,
+                "<path d=\"M{x0:.1} {:.1}h24\" stroke=\"{color}\" stroke-width=\"3\" {dashes}/>",
+                y - 4.0
+            );
+            text(&mut svg, (x0 + 32.0, y), "start", "font-size=\"12\"", &series.name);
+        }
+    }
+    for (line, words) in caption.iter().enumerate() {
+        let y = total.1 - 17.0 * (caption.len() - line) as f64;
+        text(&mut svg, (24.0, y), "start", "font-size=\"12\" fill=\"#444\"", words);
+    }
+    svg + "</svg>\n"
+}
+
+/// A round number that is not smaller.
+fn nice(value: f64) -> f64 {
+    let decade = 10_f64.powf(value.max(1e-12).log10().floor());
+    [1.0, 2.0, 4.0, 10.0].into_iter().map(|step| step * decade).find(|round| *round >= value).unwrap_or(value)
+}

@@ -450,3 +450,29 @@ fn paper_table_keeps_what_is_finished() {
     let refused = noodl("paper table --alpha 2 --out /nowhere");
     assert_eq!((refused.status.code(), stderr(&refused).contains("alpha is 2")), (Some(2), true));
 }
+
+#[test]
+fn paper_figures_are_drawn_from_kept_cells() {
+    let folder = tempdir().unwrap();
+    let out = folder.path().display();
+    let run = |figure: &str| {
+        let args = format!("paper figure {figure} --alpha 0.05,0.1 --j 50 --m 10,20 --seeds 3 --out {out}");
+        let output = noodl(&args);
+        assert!(output.status.success(), "{args}: {}", stderr(&output));
+        fs::read_to_string(folder.path().join(format!("{figure}.svg"))).unwrap()
+    };
+    let samples = run("samples");
+    // Two panels of two lines; these cells are not in the paper.
+    assert_eq!(
+        (samples.matches("<polyline").count(), samples.matches("<circle").count()),
+        (4, 8),
+        "{samples}"
+    );
+    let convergence = run("convergence");
+    assert!(
+        convergence.contains("Arora(u)")
+            && convergence.contains("error of X")
+            && convergence.contains("seeds 3")
+    );
+    assert_eq!(fs::read_dir(folder.path().join("cells")).unwrap().count(), 4 * 5);
+}
