@@ -8,7 +8,8 @@
 //! ```
 //!
 //! They start as t0 I and t0 A(0): without that, a pattern that no fiber has shown yet is carried away by the first small
-//! code that the Lasso gives it by mistake. The dictionary is the minimizer of the quadratic they define, by block coordinate descent on its columns.
+//! code that the Lasso gives it by mistake. The dictionary is the minimizer of the quadratic they define, by block
+//! coordinate descent on its columns.
 
 use tensornoodl::{Codes, Dictionary, Error, Tensor};
 

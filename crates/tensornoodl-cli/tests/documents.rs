@@ -69,7 +69,12 @@ fn links_between_documents_lead_somewhere() {
 #[test]
 fn the_architecture_names_every_file_of_the_core() {
     let text = read("ARCHITECTURE.md");
-    for folder in ["crates/tensornoodl/src", "crates/tensornoodl-data/src", "crates/tensornoodl-cli/src"] {
+    for folder in [
+        "crates/tensornoodl/src",
+        "crates/tensornoodl-data/src",
+        "crates/tensornoodl-cli/src",
+        "experiments/src",
+    ] {
         for entry in fs::read_dir(root().join(folder)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             assert!(text.contains(&name), "{folder}/{name} is not in ARCHITECTURE.md");
