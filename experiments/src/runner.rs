@@ -94,7 +94,7 @@ impl Work {
             let jobs: Vec<_> = (0..jobs.max(1))
                 .map(|_| {
                     scope.spawn(|| match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
-                        Ok(pool) => pool.install(&work),
+                        Ok(pool) => pool.install(work),
                         Err(error) => Err(Failure::File(PathBuf::from("threads"), io::Error::other(error))),
                     })
                 })
