@@ -6,11 +6,12 @@
 //! | [`Arora`] | one hard threshold of A'y | the paper's gradient, with or without bias | Arora, Ge, Ma, Moitra 2015 |
 //! | [`Mairal`] | Lasso | block coordinate descent on accumulated moments | Mairal, Bach, Ponce, Sapiro 2009 |
 //!
-//! All of them take one tensor after the other and start from the same A(0). Codes of [`Arora`] and [`Mairal`] are
+//! All of them take one tensor after the other and start from the same A(0); [`als`] (CP-ALS, Orth-ALS) takes one tensor as a whole. Codes of [`Arora`] and [`Mairal`] are
 //! also recovered afterwards by the [`lasso`], as the paper does it.
 
 #![forbid(unsafe_code)]
 
+mod als;
 mod arora;
 mod cell;
 pub mod lasso;
@@ -19,6 +20,7 @@ mod mairal;
 mod runner;
 mod table;
 
+pub use als::{Als, Cp, als};
 pub use arora::Arora;
 pub use cell::{Cell, MethodName, Outcome, Recovered, run};
 pub use mairal::Mairal;

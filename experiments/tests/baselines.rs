@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use experiments::lasso::{Lasso, Solver};
-use experiments::{Arora, Cell, Mairal, Method, MethodName, run};
+use experiments::{Als, Arora, Cell, Mairal, Method, MethodName, als, run};
 use tensornoodl::metrics::Matching;
 use tensornoodl::synthetic::{Plan, Planted, Values};
 use tensornoodl::{Dictionary, Tensor};
@@ -144,4 +144,41 @@ fn a_cell_is_of_the_papers_order() {
         let (oracle, honest) = (outcome.lasso_oracle.unwrap(), outcome.lasso_honest.unwrap());
         assert!(oracle.error_x <= honest.error_x && oracle.lambda.is_some());
     }
+}
+
+#[test]
+fn least_squares_fit_one_tensor() {
+    let plan =
+        Plan { features: 60, patterns: 12, rows: 40, cols: 30, alpha: 0.2, beta: 0.2, ..Plan::default() };
+    let planted = Planted::new(plan).unwrap();
+    let truth = planted.true_dictionary();
+    let tensor = planted.tensor(1).tensor;
+    let start = planted.start(0.3).unwrap();
+    let factors = Arora::new(start.clone(), 1.0, 1.0, false).encode(&tensor).unwrap().untangle();
+    let error = |found: &Dictionary| Matching::new(found, truth).unwrap().error_a(found, truth);
+    let plain = als(&tensor, &start, &factors, Als::default()).unwrap();
+    assert!(
+        plain.fit < 1e-6 && error(&plain.dictionary) < 1e-5,
+        "{} {:e}",
+        plain.fit,
+        error(&plain.dictionary)
+    );
+    // The fit is what it says.
+    let (mut rest, mut energy) = (0.0, 0.0);
+    for (fiber, place) in tensor.places().iter().enumerate() {
+        for feature in 0..60 {
+            let model: f64 = (0..12)
+                .map(|i| {
+                    let (row, col) =
+                        (plain.rows[i * 40 + place.row as usize], plain.cols[i * 30 + place.col as usize]);
+                    plain.dictionary.pattern(i)[feature] * row * col
+                })
+                .sum();
+            rest += (tensor.fiber(fiber)[feature] - model).powi(2);
+            energy += tensor.fiber(fiber)[feature].powi(2);
+        }
+    }
+    assert!((rest / energy).sqrt() < 1e-6);
+    let orthogonal = als(&tensor, &start, &factors, Als { orthogonal_sweeps: 5, ..Als::default() }).unwrap();
+    assert!(orthogonal.fit < 1e-6 && orthogonal.sweeps > 5, "{}", orthogonal.fit);
 }

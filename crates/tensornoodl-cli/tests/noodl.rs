@@ -3,11 +3,19 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
-use tempfile::tempdir;
+
+/// An empty folder for one test.
+fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
 
 fn noodl(args: &str) -> Output {
     Command::new(cargo_bin!("noodl")).args(args.split_whitespace()).output().unwrap()
@@ -300,8 +308,8 @@ fn recover_starts_from_nothing() {
 
 #[test]
 fn bench_growth_fits_exponents_and_draws_them() {
-    let folder = tempdir().unwrap();
-    let picture = folder.path().join("growth.svg");
+    let folder = folder("bench_growth_fits_exponents_and_draws_them");
+    let picture = folder.join("growth.svg");
     let early = noodl("bench growth --repeats 1000000 --picture no/where.svg");
     let message = "noodl: cannot write no/where.svg: No such file or directory (os error 2)\n";
     assert_eq!((early.status.code(), stderr(&early).as_str()), (Some(1), message));
@@ -313,7 +321,7 @@ fn bench_growth_fits_exponents_and_draws_them() {
     assert!(exponents.iter().all(|line| line["exponent"].as_f64().unwrap().is_finite()));
     let svg = fs::read_to_string(&picture).unwrap();
     assert_eq!((svg.matches("<polyline").count(), svg.matches("<circle").count()), (8, 40));
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing half written is left");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing half written is left");
 }
 
 #[test]
@@ -327,8 +335,8 @@ fn init_says_what_it_found_and_why() {
     assert!(rungs.len() >= 20 && line["evidence"]["seeds"].as_array().unwrap().len() == 4);
     assert!(line["scale"]["noise"].as_f64().unwrap() > 0.1);
 
-    let folder = tempdir().unwrap();
-    let (patterns, picture) = (folder.path().join("a.csv"), folder.path().join("ladder.svg"));
+    let folder = folder("init_says_what_it_found_and_why");
+    let (patterns, picture) = (folder.join("a.csv"), folder.join("ladder.svg"));
     let words = stdout(&noodl(&format!(
         "init --synthetic patterns=30,rows=60,cols=60,alpha=0.1,beta=0.1 --evidence --picture {} -o {}",
         picture.display(),
@@ -354,8 +362,8 @@ fn init_says_what_it_found_and_why() {
 
 #[test]
 fn files_are_read_in_any_layout_and_refused_by_line() {
-    let folder = tempdir().unwrap();
-    let path = folder.path().join("x.tns");
+    let folder = folder("files_are_read_in_any_layout_and_refused_by_line");
+    let path = folder.join("x.tns");
     // Three patterns of 30 features, each in 5 x 5 places; columns: row, col, feature.
     let mut lines = String::from("# rows cols features\n");
     for (pattern, row, col) in (0..75).map(|at| (at / 25, at / 25 * 5 + at % 25 / 5, at % 5)) {
@@ -419,8 +427,8 @@ fn bench_start_compares_with_the_naive() {
 
 #[test]
 fn paper_table_keeps_what_is_finished() {
-    let folder = tempdir().unwrap();
-    let out = folder.path().join("results");
+    let folder = folder("paper_table_keeps_what_is_finished");
+    let out = folder.join("results");
     let args = format!("paper table --alpha 0.05 --j 60 --m 20 --seeds 1,2 --jobs 2 --out {}", out.display());
     let first = noodl(&args);
     assert!(first.status.success(), "{}", stderr(&first));
@@ -453,13 +461,13 @@ fn paper_table_keeps_what_is_finished() {
 
 #[test]
 fn paper_figures_are_drawn_from_kept_cells() {
-    let folder = tempdir().unwrap();
-    let out = folder.path().display();
+    let folder = folder("paper_figures_are_drawn_from_kept_cells");
+    let out = folder.display();
     let run = |figure: &str| {
         let args = format!("paper figure {figure} --alpha 0.05,0.1 --j 50 --m 10,20 --seeds 3 --out {out}");
         let output = noodl(&args);
         assert!(output.status.success(), "{args}: {}", stderr(&output));
-        fs::read_to_string(folder.path().join(format!("{figure}.svg"))).unwrap()
+        fs::read_to_string(folder.join(format!("{figure}.svg"))).unwrap()
     };
     let samples = run("samples");
     // Two panels of two lines; these cells are not in the paper.
@@ -474,5 +482,5 @@ fn paper_figures_are_drawn_from_kept_cells() {
             && convergence.contains("error of X")
             && convergence.contains("seeds 3")
     );
-    assert_eq!(fs::read_dir(folder.path().join("cells")).unwrap().count(), 4 * 5);
+    assert_eq!(fs::read_dir(folder.join("cells")).unwrap().count(), 4 * 5);
 }

@@ -176,23 +176,4 @@ mod tests {
         let text = "feature, row, col is 1, 1, 3, it must be 1, 2, 3 in some order";
         assert_eq!(read_text("1 1 1 1", &twice).unwrap_err().to_string(), text);
     }
-
-    #[test]
-    fn packed_files_are_unpacked() {
-        use std::io::Write;
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.tns.gz");
-        let mut packed = flate2::write::GzEncoder::new(File::create(&path).unwrap(), Default::default());
-        packed.write_all(b"1 2 3 4\n").unwrap();
-        packed.finish().unwrap();
-        let entries = read(open(&path).unwrap(), "x.tns.gz", &Layout::default()).unwrap();
-        assert_eq!(entries.values, [(0, 1, 2, 4.0)]);
-        // A file that ends in the middle.
-        let whole = std::fs::read(&path).unwrap();
-        std::fs::write(&path, &whole[..whole.len() - 6]).unwrap();
-        let error = read(open(&path).unwrap(), "x.tns.gz", &Layout::default()).unwrap_err();
-        assert!(matches!(error, Error::Read { .. }), "{error}");
-        std::fs::remove_file(&path).unwrap();
-        assert!(matches!(open(&path), Err(Error::Read { .. })));
-    }
 }
