@@ -50,16 +50,23 @@ struct TableArgs {
     /// Number of patterns.
     #[arg(long, value_delimiter = ',', default_values_t = [50, 150, 300, 450, 600])]
     m: Vec<usize>,
-    /// Methods beside TensorNOODL with the paper's step.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Name::ALL)]
-    methods: Vec<Name>,
+    /// Methods: noodl, adaptive, arora-b, arora-u, mairal [default: all]. The first is always there.
+    #[arg(long, value_parser = method, value_delimiter = ',')]
+    methods: Vec<MethodName>,
     /// Seeds, the paper's by default.
     #[arg(long, value_delimiter = ',', default_values_t = [42, 26, 91])]
     seeds: Vec<u64>,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// How cells are run, and where they are kept.
+#[derive(clap::Args)]
+struct RunArgs {
     /// Cells at a time; each gets its share of the cores.
     #[arg(long, default_value_t = 1)]
     jobs: usize,
-    /// Folder of the results: table.csv, table.md, table.json, and the finished cells.
+    /// Folder of the results and of the finished cells.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Show no progress.
@@ -93,15 +100,8 @@ struct FigureArgs {
     /// Seeds [default: 42, 26 and 91 for samples, 26 for convergence].
     #[arg(long, value_delimiter = ',')]
     seeds: Vec<u64>,
-    /// Cells at a time; each gets its share of the cores.
-    #[arg(long, default_value_t = 1)]
-    jobs: usize,
-    /// Folder of the results: samples.svg or convergence.svg, and the finished cells.
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
-    /// Show no progress.
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    run: RunArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -112,33 +112,10 @@ enum Figure {
     Convergence,
 }
 
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Name {
-    Noodl,
-    Adaptive,
-    AroraB,
-    AroraU,
-    Mairal,
-}
-
-impl Name {
-    const ALL: [Name; 5] = [Name::Noodl, Name::Adaptive, Name::AroraB, Name::AroraU, Name::Mairal];
-
-    fn method(self) -> MethodName {
-        match self {
-            Name::Noodl => MethodName::Noodl,
-            Name::Adaptive => MethodName::Adaptive,
-            Name::AroraB => MethodName::AroraB,
-            Name::AroraU => MethodName::AroraU,
-            Name::Mairal => MethodName::Mairal,
-        }
-    }
-}
-
-impl std::fmt::Display for Name {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.method().name())
-    }
+fn method(text: &str) -> Result<MethodName, String> {
+    let names = MethodName::ALL.map(MethodName::name).join(", ");
+    let known = MethodName::ALL.into_iter().find(|method| method.name() == text);
+    known.ok_or_else(|| format!("it must be one of {names}"))
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -169,23 +146,24 @@ fn grid(alpha: &[f64], j: &[usize], m: &[usize], seeds: &[u64], jobs: usize) -> 
     Ok(cells)
 }
 
-fn outcomes(work: &Work, jobs: usize, quiet: bool) -> anyhow::Result<Vec<Outcome>> {
-    let progress = Progress::new(quiet);
-    let outcomes = work.run(jobs, |event| progress.tell(&event)).map_err(|failure| anyhow!("{failure}"))?;
+fn outcomes(work: &Work, run: &RunArgs) -> anyhow::Result<Vec<Outcome>> {
+    let progress = Progress::new(run.quiet);
+    let outcomes =
+        work.run(run.jobs, |event| progress.tell(&event)).map_err(|failure| anyhow!("{failure}"))?;
     progress.finish();
     Ok(outcomes)
 }
 
 fn table(args: &TableArgs) -> anyhow::Result<()> {
-    let cells = grid(&args.alpha, &args.j, &args.m, &args.seeds, args.jobs)?;
-    let methods = args.methods.iter().map(|name| name.method()).collect();
-    let work = Work { cells, methods, folder: args.out.clone() };
-    let lines = lines(&outcomes(&work, args.jobs, args.quiet)?);
-    files::write(&args.out.join("table.csv"), &csv(&lines))?;
-    files::write(&args.out.join("table.md"), &markdown(&lines))?;
-    files::write(&args.out.join("table.json"), &(serde_json::to_string_pretty(&lines)? + "\n"))?;
+    let cells = grid(&args.alpha, &args.j, &args.m, &args.seeds, args.run.jobs)?;
+    let methods = if args.methods.is_empty() { MethodName::ALL.to_vec() } else { args.methods.clone() };
+    let work = Work { cells, methods, folder: args.run.out.clone() };
+    let lines = lines(&outcomes(&work, &args.run)?);
+    files::write(&args.run.out.join("table.csv"), &csv(&lines))?;
+    files::write(&args.run.out.join("table.md"), &markdown(&lines))?;
+    files::write(&args.run.out.join("table.json"), &(serde_json::to_string_pretty(&lines)? + "\n"))?;
     let mut stdout = io::stdout().lock();
-    write!(stdout, "{}\nwritten to {}\n", markdown(&lines), args.out.display())?;
+    write!(stdout, "{}\nwritten to {}\n", markdown(&lines), args.run.out.display())?;
     Ok(())
 }
 
@@ -198,9 +176,9 @@ fn figure(args: &FigureArgs) -> anyhow::Result<()> {
     let m = or(&args.m, if samples { &[50, 150, 300, 450, 600] } else { &[450] });
     let seeds = or(&args.seeds, if samples { &[42, 26, 91] } else { &[26] });
     let methods = if samples { vec![MethodName::Adaptive] } else { MethodName::ALL.to_vec() };
-    let cells = grid(&args.alpha, &j, &m, &seeds, args.jobs)?;
-    let work = Work { cells, methods, folder: args.out.clone() };
-    let outcomes = outcomes(&work, args.jobs, args.quiet)?;
+    let cells = grid(&args.alpha, &j, &m, &seeds, args.run.jobs)?;
+    let work = Work { cells, methods, folder: args.run.out.clone() };
+    let outcomes = outcomes(&work, &args.run)?;
     let list = |values: &[u64]| values.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let as_u64 = |values: &[usize]| values.iter().map(|&value| value as u64).collect::<Vec<_>>();
     let caption = vec![
@@ -215,7 +193,7 @@ fn figure(args: &FigureArgs) -> anyhow::Result<()> {
             svg::charts(&convergence_charts(&args.alpha, &outcomes), args.alpha.len(), &caption),
         )
     };
-    let path = args.out.join(name);
+    let path = args.run.out.join(name);
     files::write(&path, &picture)?;
     writeln!(io::stdout().lock(), "written to {}", path.display())?;
     Ok(())
