@@ -82,7 +82,7 @@ impl Method for Arora {
         if p == 0 {
             return Ok(());
         }
-        let gram = self.dictionary.gram();
+        let gram = if self.unbiased { self.dictionary.gram() } else { Vec::new() };
         let blocks =
             by_blocks(&self.dictionary, tensor, |first, scores| self.lessons(tensor, first, scores, &gram));
         let mut of_pattern: Vec<Vec<(&[f64], f64)>> = vec![Vec::new(); m];

@@ -9,7 +9,7 @@ use tensornoodl::{Codes, Dictionary, Error, Params, Rule, Sparse, Tensor};
 
 use crate::lasso::{Lasso, Solver};
 use crate::table::eta_a;
-use crate::{Arora, Mairal, Method, Noodl};
+use crate::{Arora, Mairal, Matrix, Method, Noodl};
 
 /// Which stream.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,23 @@ pub struct Cell {
     pub seed: u64,
 }
 
+impl Cell {
+    /// What to plant.
+    pub fn plan(self) -> Plan {
+        let Cell { alpha, size, patterns, seed } = self;
+        Plan {
+            features: FEATURES,
+            patterns,
+            rows: size,
+            cols: size,
+            alpha,
+            beta: alpha,
+            seed,
+            ..Plan::default()
+        }
+    }
+}
+
 /// Which method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -32,6 +49,8 @@ pub enum MethodName {
     Noodl,
     /// TensorNOODL with the adaptive step.
     Adaptive,
+    /// NOODL for plain matrices, with the paper's step.
+    Matrix,
     /// Arora(b).
     AroraB,
     /// Arora(u).
@@ -42,14 +61,21 @@ pub enum MethodName {
 
 impl MethodName {
     /// All of them, TensorNOODL first: the others take as many tensors as it does.
-    pub const ALL: [MethodName; 5] =
-        [MethodName::Noodl, MethodName::Adaptive, MethodName::AroraB, MethodName::AroraU, MethodName::Mairal];
+    pub const ALL: [MethodName; 6] = [
+        MethodName::Noodl,
+        MethodName::Adaptive,
+        MethodName::Matrix,
+        MethodName::AroraB,
+        MethodName::AroraU,
+        MethodName::Mairal,
+    ];
 
     /// As in file names and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             MethodName::Noodl => "noodl",
             MethodName::Adaptive => "adaptive",
+            MethodName::Matrix => "matrix",
             MethodName::AroraB => "arora-b",
             MethodName::AroraU => "arora-u",
             MethodName::Mairal => "mairal",
@@ -60,7 +86,7 @@ impl MethodName {
     pub fn in_paper(self) -> Option<&'static str> {
         match self {
             MethodName::Noodl => Some("NOODL"),
-            MethodName::Adaptive => None,
+            MethodName::Adaptive | MethodName::Matrix => None,
             MethodName::AroraB => Some("Arora(b)"),
             MethodName::AroraU => Some("Arora(u)"),
             MethodName::Mairal => Some("Mairal"),
@@ -69,7 +95,7 @@ impl MethodName {
 
     /// Whether it goes on until it is done, rather than as long as TensorNOODL does.
     pub fn is_noodl(self) -> bool {
-        matches!(self, MethodName::Noodl | MethodName::Adaptive)
+        matches!(self, MethodName::Noodl | MethodName::Adaptive | MethodName::Matrix)
     }
 }
 
@@ -135,25 +161,15 @@ pub fn run(
     steps: Option<u64>,
     mut told: impl FnMut(u64, f64),
 ) -> Result<Outcome, Error> {
-    let Cell { alpha, size, patterns, seed } = cell;
-    let plan = Plan {
-        features: FEATURES,
-        patterns,
-        rows: size,
-        cols: size,
-        alpha,
-        beta: alpha,
-        seed,
-        ..Plan::default()
-    };
-    let planted = Planted::new(plan)?;
+    let planted = Planted::new(cell.plan())?;
     let start = planted.start(planted.paper_distance())?;
-    let eta_a = eta_a(alpha, size, patterns);
+    let patterns = cell.patterns;
+    let eta_a = eta_a(cell.alpha, cell.size, patterns);
     let code_floor = Params::default().code_floor;
+    let papers = Params { rule: Rule::Paper { eta_a }, ..Params::default() };
     let mut learner: Box<dyn Method> = match method {
-        MethodName::Noodl => {
-            Box::new(Noodl::new(start, Params { rule: Rule::Paper { eta_a }, ..Params::default() })?)
-        }
+        MethodName::Noodl => Box::new(Noodl::new(start, papers)?),
+        MethodName::Matrix => Box::new(Matrix::new(start, papers)?),
         MethodName::Adaptive => Box::new(Noodl::new(start, Params::default())?),
         MethodName::AroraB => Box::new(Arora::new(start, eta_a, code_floor, false)),
         MethodName::AroraU => Box::new(Arora::new(start, eta_a, code_floor, true)),

@@ -16,6 +16,29 @@ pub(crate) fn transposed_product(out: &mut [f64], a: &[f64], y: &[f64], n: usize
     matmul(out, Accum::Replace, a.transpose(), y, 1.0, Par::Seq);
 }
 
+/// Y W' (n x m) for Y (n x p) and W (m x p), all column by column.
+pub(crate) fn product_transposed(out: &mut [f64], y: &[f64], w: &[f64], m: usize) {
+    let (n, p) = (out.len() / m, w.len() / m);
+    let out = MatMut::from_column_major_slice_mut(out, n, m);
+    let (y, w) = (MatRef::from_column_major_slice(y, n, p), MatRef::from_column_major_slice(w, m, p));
+    matmul(out, Accum::Replace, y, w.transpose(), 1.0, Par::Seq);
+}
+
+/// x * y, entry by entry.
+pub(crate) fn entrywise(x: &[f64], y: &[f64]) -> Vec<f64> {
+    x.iter().zip(y).map(|(x, y)| x * y).collect()
+}
+
+/// Gives columns that are not zero length one.
+pub(crate) fn normalize(factor: &mut [f64], length: usize) {
+    for column in factor.chunks_exact_mut(length) {
+        let norm = dot(column, column).sqrt();
+        if norm > 0.0 {
+            column.iter_mut().for_each(|v| *v /= norm);
+        }
+    }
+}
+
 /// <x, y>.
 pub(crate) fn dot(x: &[f64], y: &[f64]) -> f64 {
     x.iter().zip(y).map(|(x, y)| x * y).sum()

@@ -6,7 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use crate::cell::{Cell, MethodName, Outcome, run};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::cell::{Cell, MethodName, Outcome, Recovered, run};
 
 /// Cells, methods, and where their outcomes are kept.
 #[derive(Debug, Clone)]
@@ -115,16 +118,24 @@ impl Work {
     ) -> Result<Outcome, Failure> {
         let Cell { alpha, size, patterns, seed } = cell;
         let path = kept.join(format!("{alpha}-{size}-{patterns}-{seed}-{}.json", method.name()));
-        if path.exists() {
-            let text = fs::read_to_string(&path).map_err(|error| Failure::File(path.clone(), error))?;
-            return serde_json::from_str(&text).map_err(|error| Failure::Content(path, error));
-        }
         let steps = if method.is_noodl() { None } else { steps };
-        let outcome = run(cell, method, steps, |_, _| ()).map_err(Failure::Method)?;
-        let text = serde_json::to_string(&outcome).map_err(|error| Failure::Content(path.clone(), error))?;
-        write(&path, &text).map_err(|error| Failure::File(path, error))?;
-        Ok(outcome)
+        keep(&path, || run(cell, method, steps, |_, _| ()))
     }
+}
+
+/// What a file holds, or else what `work` gives, which is then kept there.
+pub fn keep<T: Serialize + DeserializeOwned>(
+    path: &Path,
+    work: impl FnOnce() -> Result<T, tensornoodl::Error>,
+) -> Result<T, Failure> {
+    let file = |error| Failure::File(path.to_owned(), error);
+    let content = |error| Failure::Content(path.to_owned(), error);
+    if path.exists() {
+        return serde_json::from_str(&fs::read_to_string(path).map_err(file)?).map_err(content);
+    }
+    let outcome = work().map_err(Failure::Method)?;
+    write(path, &serde_json::to_string(&outcome).map_err(content)?).map_err(file)?;
+    Ok(outcome)
 }
 
 /// Writes aside, then renames.
@@ -143,7 +154,7 @@ fn cost(cell: Cell) -> f64 {
 }
 
 /// A line of a table: the means over the seeds of one cell and method.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Line {
     /// alpha = beta.
     pub alpha: f64,
@@ -155,9 +166,11 @@ pub struct Line {
     pub method: MethodName,
     /// How many seeds.
     pub seeds: usize,
-    /// Mean number of tensors, and of those until every pattern had appeared.
+    /// Mean number of tensors.
     pub steps: f64,
-    /// The latter.
+    /// The fewest and the most, over the seeds.
+    pub steps_range: (u64, u64),
+    /// Mean number of tensors until every pattern had appeared.
     pub coverage_step: Option<f64>,
     /// Mean relative error of A.
     pub error_a: f64,
@@ -171,6 +184,8 @@ pub struct Line {
     pub lasso_oracle_support: Option<bool>,
     /// The same for Lasso codes with a lambda chosen without the truth.
     pub lasso_honest_error_x: Option<f64>,
+    /// Whether exact for all seeds.
+    pub lasso_honest_support: Option<bool>,
     /// Mean time of one tensor.
     pub seconds_per_step: f64,
     /// The paper's numbers.
@@ -199,6 +214,10 @@ pub fn lines(outcomes: &[Outcome]) -> Vec<Line> {
             let values: Vec<f64> = same.iter().filter_map(|outcome| of(outcome)).collect();
             (values.len() == same.len()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
+        let all_exact = |of: &dyn Fn(&Outcome) -> Option<Recovered>| {
+            of(outcome).map(|_| same.iter().all(|outcome| of(outcome).is_some_and(|codes| codes.support)))
+        };
+        let steps = same.iter().map(|outcome| outcome.steps);
         let Cell { alpha, size, patterns, .. } = outcome.cell;
         let row = paper.iter().find(|row| {
             (row.alpha, row.size, row.patterns) == (alpha, size, patterns)
@@ -211,14 +230,14 @@ pub fn lines(outcomes: &[Outcome]) -> Vec<Line> {
             method: outcome.method,
             seeds: same.len(),
             steps: mean(&|outcome| Some(outcome.steps as f64)).unwrap_or(0.0),
+            steps_range: (steps.clone().min().unwrap_or(0), steps.max().unwrap_or(0)),
             coverage_step: mean(&|outcome| outcome.coverage_step.map(|step| step as f64)),
             error_a: mean(&|outcome| Some(outcome.error_a)).unwrap_or(f64::NAN),
             error_x: mean(&|outcome| Some(outcome.own.error_x)).unwrap_or(f64::NAN),
             support: same.iter().all(|outcome| outcome.own.support),
             lasso_oracle_error_x: mean(&|outcome| outcome.lasso_oracle.map(|lasso| lasso.error_x)),
-            lasso_oracle_support: outcome
-                .lasso_oracle
-                .map(|_| same.iter().all(|outcome| outcome.lasso_oracle.is_some_and(|lasso| lasso.support))),
+            lasso_oracle_support: all_exact(&|outcome| outcome.lasso_oracle),
+            lasso_honest_support: all_exact(&|outcome| outcome.lasso_honest),
             lasso_honest_error_x: mean(&|outcome| outcome.lasso_honest.map(|lasso| lasso.error_x)),
             seconds_per_step: mean(&|outcome| Some(outcome.seconds_per_step)).unwrap_or(0.0),
             paper_steps: row.map(|row| row.steps),

@@ -3,10 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 use experiments::lasso::{Lasso, Solver};
-use experiments::{Als, Arora, Cell, Mairal, Method, MethodName, als, run};
+use experiments::{
+    Als, Arora, BatchMethod, Cell, Cp, Mairal, Matrix, Method, MethodName, Noodl, Power, als, power, run,
+    run_batch,
+};
 use tensornoodl::metrics::Matching;
 use tensornoodl::synthetic::{Plan, Planted, Values};
-use tensornoodl::{Dictionary, Tensor};
+use tensornoodl::{Dictionary, Params, Rule, Tensor};
 
 fn planted() -> Planted {
     let values = Values::SubGaussian { floor: 0.6 };
@@ -156,13 +159,10 @@ fn least_squares_fit_one_tensor() {
     let start = planted.start(0.3).unwrap();
     let factors = Arora::new(start.clone(), 1.0, 1.0, false).encode(&tensor).unwrap().untangle();
     let error = |found: &Dictionary| Matching::new(found, truth).unwrap().error_a(found, truth);
-    let plain = als(&tensor, &start, &factors, Als::default()).unwrap();
-    assert!(
-        plain.fit < 1e-6 && error(&plain.dictionary) < 1e-5,
-        "{} {:e}",
-        plain.fit,
-        error(&plain.dictionary)
-    );
+    let mut plain = Cp::new(tensor.shape(), &start, &factors);
+    als(&tensor, &mut plain, Als::default());
+    let found = plain.dictionary().unwrap();
+    assert!(plain.fit(&tensor) < 1e-6 && error(&found) < 1e-5, "{} {:e}", plain.fit(&tensor), error(&found));
     // The fit is what it says.
     let (mut rest, mut energy) = (0.0, 0.0);
     for (fiber, place) in tensor.places().iter().enumerate() {
@@ -171,7 +171,7 @@ fn least_squares_fit_one_tensor() {
                 .map(|i| {
                     let (row, col) =
                         (plain.rows[i * 40 + place.row as usize], plain.cols[i * 30 + place.col as usize]);
-                    plain.dictionary.pattern(i)[feature] * row * col
+                    plain.features[i * 60 + feature] * row * col
                 })
                 .sum();
             rest += (tensor.fiber(fiber)[feature] - model).powi(2);
@@ -179,6 +179,71 @@ fn least_squares_fit_one_tensor() {
         }
     }
     assert!((rest / energy).sqrt() < 1e-6);
-    let orthogonal = als(&tensor, &start, &factors, Als { orthogonal_sweeps: 5, ..Als::default() }).unwrap();
-    assert!(orthogonal.fit < 1e-6 && orthogonal.sweeps > 5, "{}", orthogonal.fit);
+    let mut orthogonal = Cp::new(tensor.shape(), &start, &factors);
+    let sweeps = als(&tensor, &mut orthogonal, Als { orthogonal_sweeps: 5, ..Als::default() });
+    assert!(orthogonal.fit(&tensor) < 1e-6 && sweeps > 5, "{}", orthogonal.fit(&tensor));
+}
+
+#[test]
+fn power_iterations_find_terms() {
+    // Dense factors: the terms are about equally strong, which the method needs.
+    let plan =
+        Plan { features: 60, patterns: 8, rows: 50, cols: 40, alpha: 0.8, beta: 0.8, ..Plan::default() };
+    let planted = Planted::new(plan).unwrap();
+    let truth = planted.true_dictionary();
+    let tensor = planted.tensor(1).tensor;
+    let options = Power { starts: 200, sweeps: 20, kept: None, residual_sweeps: 200, seed: 1 };
+    let full = power(&tensor, 8, options);
+    let distances = |cp: &Cp| {
+        let found = cp.dictionary().unwrap();
+        Matching::new(&found, truth).unwrap().distances(&found, truth)
+    };
+    let far = distances(&full).into_iter().fold(0.0, f64::max);
+    assert!(full.fit(&tensor) < 1e-6 && far < 1e-5, "{} {far:e}", full.fit(&tensor));
+    // Without removal of the residual there is a bias.
+    let biased = power(&tensor, 8, Power { residual_sweeps: 0, ..options });
+    let far = distances(&biased).into_iter().fold(0.0, f64::max);
+    assert!(far > 1e-3 && far < 0.5, "{far:e}");
+    let truncated = power(&tensor, 8, Power { residual_sweeps: 0, kept: Some((40, 32)), ..options });
+    for (factor, length, kept) in [(&truncated.rows, 50, 40), (&truncated.cols, 40, 32)] {
+        for column in factor.chunks_exact(length) {
+            assert!((1..=kept).contains(&column.iter().filter(|v| **v != 0.0).count()));
+        }
+    }
+    assert!(distances(&truncated).into_iter().filter(|d| *d < 0.3).count() >= 6);
+}
+
+#[test]
+fn without_places_the_dictionary_is_the_same() {
+    let planted = planted();
+    let start = planted.start(0.3).unwrap();
+    let params = Params { rule: Rule::Paper { eta_a: 5.0 }, code_floor: 0.36, ..Params::default() };
+    let mut tensor_wise = Noodl::new(start.clone(), params.clone()).unwrap();
+    let mut matrix_wise = Matrix::new(start.clone(), params).unwrap();
+    for t in 1..=3 {
+        let tensor = planted.tensor(t).tensor;
+        tensor_wise.learn(&tensor).unwrap();
+        matrix_wise.learn(&tensor).unwrap();
+    }
+    assert_eq!(tensor_wise.dictionary(), matrix_wise.dictionary());
+    assert_ne!(tensor_wise.dictionary(), &start);
+    let tensor = planted.tensor(4).tensor;
+    assert_eq!(tensor_wise.encode(&tensor).unwrap(), matrix_wise.encode(&tensor).unwrap());
+}
+
+#[test]
+fn one_tensor_by_methods_that_know_no_stream() {
+    let cell = Cell { alpha: 0.05, size: 100, patterns: 30, seed: 42 };
+    let of = |method| run_batch(cell, method).unwrap().unwrap();
+    for method in [BatchMethod::NoodlNear, BatchMethod::AlsNear, BatchMethod::Noodl] {
+        let outcome = of(method);
+        assert!(outcome.found >= outcome.seen && outcome.spurious == 0, "{outcome:?}");
+        assert!(outcome.error_a < 1e-6, "{outcome:?}");
+        // What one fiber shows alone is no pattern to whoever is told nothing.
+        assert!(outcome.support || method == BatchMethod::Noodl, "{outcome:?}");
+    }
+    let truncated = of(BatchMethod::TruncatedPower);
+    assert!(truncated.found > 15 && truncated.error_a > 1e-3, "{truncated:?}");
+    let too_many = Cell { patterns: 101, ..cell };
+    assert_eq!(run_batch(too_many, BatchMethod::OrthAls).unwrap(), None);
 }

@@ -26,9 +26,9 @@ pub(crate) fn check(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Writes aside, then renames.
-pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let aside = aside(path);
-    fs::write(&aside, text).and_then(|()| fs::rename(&aside, path)).map_err(|error| {
+    fs::write(&aside, content).and_then(|()| fs::rename(&aside, path)).map_err(|error| {
         let _ = fs::remove_file(&aside);
         cannot_write(path, error)
     })

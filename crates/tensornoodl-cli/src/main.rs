@@ -4,6 +4,7 @@ mod cmd;
 mod files;
 mod memory;
 mod plot;
+mod png;
 mod progress;
 mod source;
 mod svg;

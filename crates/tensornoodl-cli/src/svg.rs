@@ -202,10 +202,12 @@ const COLORS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"
 /// Panels side by side, so many in a row, and what was run below.
 pub(crate) fn charts(charts: &[Chart], in_row: usize, caption: &[String]) -> String {
     let (width, height, left, top) = (290.0, 220.0, 74.0, 44.0);
-    let legend = charts.iter().map(|chart| chart.series.len()).max().unwrap_or(0) as f64 * 17.0;
-    let panel = (width + 100.0, height + 110.0 + legend);
-    let rows = charts.len().div_ceil(in_row) as f64;
-    let total = (in_row as f64 * panel.0 + 10.0, rows * panel.1 + 24.0 + 17.0 * caption.len() as f64);
+    let in_row = in_row.max(1);
+    let legends: Vec<Vec<&Series>> = charts.chunks(in_row).map(legend).collect();
+    let longest = legends.iter().map(|legend| legend.len().div_ceil(in_row)).max().unwrap_or(0);
+    let panel = (width + 100.0, height + 110.0 + longest as f64 * 17.0);
+    let total =
+        (in_row as f64 * panel.0 + 10.0, legends.len() as f64 * panel.1 + 24.0 + 17.0 * caption.len() as f64);
     let title = charts.first().map_or("", |chart| chart.title.as_str());
     let mut svg = begin(total.0, total.1, title);
     for (at, chart) in charts.iter().enumerate() {
@@ -219,7 +221,13 @@ pub(crate) fn charts(charts: &[Chart], in_row: usize, caption: &[String]) -> Str
         let high = if high > low { high } else { low + 1.0 };
         let x_of = |x: f64| x0 + width * x / most_x;
         let y_of = |y: f64| y0 + height * (high - shown(y)) / (high - low);
-        text(&mut svg, (x0 + width / 2.0, y0 - 16.0), "middle", "font-weight=\"bold\"", &chart.title);
+        text(
+            &mut svg,
+            (x0 + width / 2.0, y0 - 16.0),
+            "middle",
+            "font-weight=\"bold\"",
+            &panel_title(at, chart),
+        );
         let every = if chart.logarithmic { ((high - low) / 5.0).ceil() } else { (high - low) / 4.0 };
         for tick in (0..=5).map(|tick| high - f64::from(tick) * every).filter(|tick| *tick >= low) {
             let y = y0 + height * (high - tick) / (high - low);
@@ -233,30 +241,39 @@ pub(crate) fn charts(charts: &[Chart], in_row: usize, caption: &[String]) -> Str
         text(&mut svg, (x0 + width / 2.0, y0 + height + 36.0), "middle", "", chart.x_label);
         let turned = format!("transform=\"rotate(-90 {:.1} {:.1})\"", x0 - 50.0, y0 + height / 2.0);
         text(&mut svg, (x0 - 50.0, y0 + height / 2.0), "middle", &turned, chart.y_label);
-        for (line, series) in chart.series.iter().enumerate() {
+        for series in &chart.series {
             let color = COLORS[series.color % COLORS.len()];
             let path: Vec<String> =
                 series.points.iter().map(|&(x, y)| format!("{:.1},{:.1}", x_of(x), y_of(y))).collect();
-            let dashes = match series.dashes {
-                "" => String::new(),
-                dashes => format!("stroke-dasharray=\"{dashes}\""),
-            };
+            let dashes = dashes(series);
             let _ = writeln!(
                 svg,
                 "<polyline points=\"{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\" {dashes}/>",
                 path.join(" ")
             );
+            // Hollow on a dashed line, so that what is below can be seen.
+            let fill = if series.dashes.is_empty() { color } else { "#fff" };
             for point in path.iter().filter(|_| series.marked) {
                 let (x, y) = point.split_once(',').unwrap_or_default();
-                let _ = writeln!(svg, "<circle cx=\"{x}\" cy=\"{y}\" r=\"3.5\" fill=\"{color}\"/>");
+                let _ = writeln!(
+                    svg,
+                    "<circle cx=\"{x}\" cy=\"{y}\" r=\"3.5\" fill=\"{fill}\" stroke=\"{color}\" stroke-width=\"1.5\"/>"
+                );
             }
-            let y = y0 + height + 58.0 + 17.0 * line as f64;
+        }
+    }
+    for (row, legend) in legends.iter().enumerate() {
+        let in_column = legend.len().div_ceil(in_row).max(1);
+        for (at, series) in legend.iter().enumerate() {
+            let x = left + (at / in_column) as f64 * panel.0;
+            let y = top + row as f64 * panel.1 + height + 60.0 + 17.0 * (at % in_column) as f64;
+            let (color, dashes) = (COLORS[series.color % COLORS.len()], dashes(series));
             let _ = writeln!(
                 svg,
-                "<path d=\"M{x0:.1} {:.1}h24\" stroke=\"{color}\" stroke-width=\"3\" {dashes}/>",
+                "<path d=\"M{x:.1} {:.1}h24\" stroke=\"{color}\" stroke-width=\"3\" {dashes}/>",
                 y - 4.0
             );
-            text(&mut svg, (x0 + 32.0, y), "start", "font-size=\"12\"", &series.name);
+            text(&mut svg, (x + 32.0, y), "start", "font-size=\"12\"", &series.name);
         }
     }
     for (line, words) in caption.iter().enumerate() {
@@ -264,6 +281,28 @@ pub(crate) fn charts(charts: &[Chart], in_row: usize, caption: &[String]) -> Str
         text(&mut svg, (24.0, y), "start", "font-size=\"12\" fill=\"#444\"", words);
     }
     svg + "</svg>\n"
+}
+
+fn panel_title(at: usize, chart: &Chart) -> String {
+    format!("({}) {}", char::from(b'a' + (at % 26) as u8), chart.title)
+}
+
+/// The lines of panels side by side, each named once.
+fn legend(charts: &[Chart]) -> Vec<&Series> {
+    let mut legend: Vec<&Series> = Vec::new();
+    for series in charts.iter().flat_map(|chart| &chart.series) {
+        if legend.iter().all(|known| known.name != series.name) {
+            legend.push(series);
+        }
+    }
+    legend
+}
+
+fn dashes(series: &Series) -> String {
+    match series.dashes {
+        "" => String::new(),
+        dashes => format!("stroke-dasharray=\"{dashes}\""),
+    }
 }
 
 /// A round number that is not smaller.

@@ -433,12 +433,12 @@ fn paper_table_keeps_what_is_finished() {
     let first = noodl(&args);
     assert!(first.status.success(), "{}", stderr(&first));
     let text = fs::read_to_string(out.join("table.csv")).unwrap();
-    assert_eq!(text.lines().count(), 6, "{text}");
+    assert_eq!(text.lines().count(), 7, "{text}");
     let noodl_line = text.lines().find(|line| line.contains(",noodl,")).unwrap();
     assert!(noodl_line.starts_with("0.05,60,20,noodl,2,"), "{noodl_line}");
-    assert_eq!(fs::read_dir(out.join("cells")).unwrap().count(), 10);
-    for file in ["table.md", "table.json"] {
-        assert!(fs::read_to_string(out.join(file)).unwrap().contains("arora-u"));
+    assert_eq!(fs::read_dir(out.join("cells")).unwrap().count(), 12);
+    for (file, name) in [("table.md", "Arora(u)"), ("table.json", "arora-u")] {
+        assert!(fs::read_to_string(out.join(file)).unwrap().contains(name));
     }
     // What is missing is run again, what is there is not.
     let kept = out.join("cells/0.05-60-20-1-noodl.json");
@@ -449,7 +449,7 @@ fn paper_table_keeps_what_is_finished() {
     assert!(noodl(&args).status.success());
     let again = fs::read_to_string(out.join("table.csv")).unwrap();
     assert!(again.lines().find(|line| line.contains(",noodl,")).unwrap().contains(",1.25"), "{again}");
-    assert_eq!(fs::read_dir(out.join("cells")).unwrap().count(), 10);
+    assert_eq!(fs::read_dir(out.join("cells")).unwrap().count(), 12);
     // What is not an outcome is not overwritten.
     fs::write(&kept, "{").unwrap();
     let refused = noodl(&args);
@@ -463,24 +463,45 @@ fn paper_table_keeps_what_is_finished() {
 fn paper_figures_are_drawn_from_kept_cells() {
     let folder = folder("paper_figures_are_drawn_from_kept_cells");
     let out = folder.display();
-    let run = |figure: &str| {
-        let args = format!("paper figure {figure} --alpha 0.05,0.1 --j 50 --m 10,20 --seeds 3 --out {out}");
+    let run = |figure: &str, m: &str| {
+        let args = format!("paper figure {figure} --alpha 0.05,0.1 --j 50 --m {m} --seeds 3 --out {out}");
         let output = noodl(&args);
         assert!(output.status.success(), "{args}: {}", stderr(&output));
+        assert!(fs::read(folder.join(format!("{figure}.png"))).unwrap().starts_with(b"\x89PNG"));
         fs::read_to_string(folder.join(format!("{figure}.svg"))).unwrap()
     };
-    let samples = run("samples");
-    // Two panels of two lines; these cells are not in the paper.
+    let samples = run("samples", "10,20");
+    // One panel; two lines for each alpha, as these cells are not in the paper.
     assert_eq!(
         (samples.matches("<polyline").count(), samples.matches("<circle").count()),
         (4, 8),
         "{samples}"
     );
-    let convergence = run("convergence");
+    let convergence = run("convergence", "20");
     assert!(
         convergence.contains("Arora(u)")
             && convergence.contains("error of X")
-            && convergence.contains("seeds 3")
+            && convergence.contains("--m 20 --seeds 3")
     );
-    assert_eq!(fs::read_dir(folder.join("cells")).unwrap().count(), 4 * 5);
+    // Two methods for 10 patterns, five for 20.
+    assert_eq!(fs::read_dir(folder.join("cells")).unwrap().count(), 2 * 2 + 2 * 5);
+    let refused = noodl("paper figure convergence --m 10,20 --out /nowhere");
+    assert_eq!((refused.status.code(), stderr(&refused).contains("one stream")), (Some(2), true));
+}
+
+#[test]
+fn one_tensor_is_given_to_methods_that_know_no_stream() {
+    let folder = folder("one_tensor_is_given_to_methods_that_know_no_stream");
+    let args = format!("paper batch --j 50 --m 10 --alpha 0.1 --seeds 1,2 --out {}", folder.display());
+    for _ in 0..2 {
+        let output = noodl(&args);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let table = fs::read_to_string(folder.join("batch.md")).unwrap();
+        assert_eq!(table.lines().count(), 2 + 7, "{table}");
+        assert!(
+            stdout(&output).contains("| 50, 0.1, 10 | TensorNOODL | nothing | 10.0 of 10.0 | 0.0 |"),
+            "{table}"
+        );
+    }
+    assert_eq!(fs::read_dir(folder.join("cells")).unwrap().count(), 2 * 7);
 }

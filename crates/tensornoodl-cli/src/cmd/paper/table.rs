@@ -1,0 +1,202 @@
+//! `noodl paper table`.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use experiments::{Line, MethodName, Work, lines};
+
+use super::{ALPHAS, PATTERNS, RunArgs, SEEDS, SIZES, grid, outcomes, title};
+use crate::files;
+
+const EXAMPLES: &str = "\
+Examples:
+  noodl paper table --alpha 0.05 --j 100 --out results
+  noodl paper table --j 100,300 --m 50,150 --methods noodl,adaptive --seeds 42 --out results
+
+Each finished cell is kept in results/cells; a run that was stopped goes on where it was. The methods that are compared
+with take as many tensors as TensorNOODL with the paper's step, as in the paper. Their codes are judged twice: their own,
+and Lasso codes with the best of ten lambdas, chosen by the truth as in the paper, and with one chosen without it.";
+
+/// The tables: errors of A and X, supports, tensors needed and time, for every cell and method.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
+pub(crate) struct Args {
+    /// alpha = beta.
+    #[arg(long, value_delimiter = ',', default_values_t = ALPHAS)]
+    pub(crate) alpha: Vec<f64>,
+    /// J = K.
+    #[arg(long, value_delimiter = ',', default_values_t = SIZES)]
+    pub(crate) j: Vec<usize>,
+    /// Number of patterns.
+    #[arg(long, value_delimiter = ',', default_values_t = PATTERNS)]
+    pub(crate) m: Vec<usize>,
+    /// Methods: noodl, adaptive, matrix, arora-b, arora-u, mairal [default: all]. The first is always there.
+    #[arg(long, value_parser = method, value_delimiter = ',')]
+    pub(crate) methods: Vec<MethodName>,
+    /// Seeds, the paper's by default.
+    #[arg(long, value_delimiter = ',', default_values_t = SEEDS)]
+    pub(crate) seeds: Vec<u64>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+fn method(text: &str) -> Result<MethodName, String> {
+    let names = MethodName::ALL.map(MethodName::name).join(", ");
+    let known = MethodName::ALL.into_iter().find(|method| method.name() == text);
+    known.ok_or_else(|| format!("it must be one of {names}"))
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let cells = grid(&args.alpha, &args.j, &args.m, &args.seeds, args.run.jobs)?;
+    let methods = if args.methods.is_empty() { MethodName::ALL.to_vec() } else { args.methods.clone() };
+    let work = Work { cells, methods, folder: args.run.out.clone() };
+    let lines = lines(&outcomes(&work, &args.run)?);
+    files::write(&args.run.out.join("table.csv"), &csv(&lines))?;
+    files::write(&args.run.out.join("table.md"), &markdown(&lines))?;
+    files::write(&args.run.out.join("table.json"), &(serde_json::to_string_pretty(&lines)? + "\n"))?;
+    let mut stdout = io::stdout().lock();
+    write!(stdout, "{}\nwritten to {}\n", markdown(&lines), args.run.out.display())?;
+    Ok(())
+}
+
+fn csv(lines: &[Line]) -> String {
+    let mut text = String::from(
+        "alpha,J,m,method,seeds,T,least_T,most_T,paper_T,coverage,error_a,paper_error_a,error_x,support,\
+         lasso_oracle_error_x,lasso_oracle_support,paper_error_x,lasso_honest_error_x,lasso_honest_support,\
+         seconds_per_step\n",
+    );
+    let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:e}"));
+    let exact = |support: Option<bool>| support.map_or(String::new(), |support| support.to_string());
+    for line in lines {
+        let fields = [
+            line.alpha.to_string(),
+            line.size.to_string(),
+            line.patterns.to_string(),
+            line.method.name().to_string(),
+            line.seeds.to_string(),
+            format!("{:.2}", line.steps),
+            line.steps_range.0.to_string(),
+            line.steps_range.1.to_string(),
+            line.paper_steps.map_or(String::new(), |steps| steps.to_string()),
+            line.coverage_step.map_or(String::new(), |step| format!("{step:.2}")),
+            number(Some(line.error_a)),
+            number(line.paper_error_a),
+            number(Some(line.error_x)),
+            line.support.to_string(),
+            number(line.lasso_oracle_error_x),
+            exact(line.lasso_oracle_support),
+            number(line.paper_error_x),
+            number(line.lasso_honest_error_x),
+            exact(line.lasso_honest_support),
+            number(Some(line.seconds_per_step)),
+        ];
+        text.push_str(&fields.join(","));
+        text.push('\n');
+    }
+    text
+}
+
+fn short(value: Option<f64>) -> String {
+    value.map_or("-".into(), |value| format!("{value:.1e}"))
+}
+
+/// An error of X and whether the support is exact.
+fn codes(error_x: Option<f64>, support: Option<bool>) -> String {
+    match (error_x, support) {
+        (Some(error_x), Some(support)) => format!("{error_x:.1e} {}", if support { "Y" } else { "N" }),
+        _ => "-".into(),
+    }
+}
+
+/// For every alpha two tables: TensorNOODL with both steps, and the methods it is compared with.
+fn markdown(lines: &[Line]) -> String {
+    let mut text = String::new();
+    let mut alphas: Vec<f64> = lines.iter().map(|line| line.alpha).collect();
+    alphas.dedup();
+    for alpha in alphas {
+        let here = || lines.iter().filter(|line| line.alpha == alpha);
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "### alpha = beta = {alpha}\n\n\
+             | J = K | m | T, paper's step | in the paper | ratio | T, adaptive | coverage | error of A | in the paper | \
+             error of X | in the paper | support |\n\
+             | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+        );
+        for line in here().filter(|line| line.method == MethodName::Noodl) {
+            let same = |other: &&Line| {
+                (other.size, other.patterns, other.method) == (line.size, line.patterns, MethodName::Adaptive)
+            };
+            let adaptive = here().find(same);
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                line.size,
+                line.patterns,
+                steps(line),
+                line.paper_steps.map_or("-".into(), |steps| steps.to_string()),
+                line.paper_steps.map_or("-".into(), |paper| format!("{:.2}", line.steps / paper)),
+                adaptive.map_or("-".into(), steps),
+                line.coverage_step.map_or("-".into(), |step| format!("{step:.1}")),
+                short(Some(line.error_a)),
+                short(line.paper_error_a),
+                short(Some(line.error_x)),
+                short(line.paper_error_x),
+                if line.support { "Y" } else { "N" },
+            );
+        }
+        let others: Vec<&Line> =
+            here().filter(|line| ![MethodName::Noodl, MethodName::Adaptive].contains(&line.method)).collect();
+        if !others.is_empty() {
+            let _ = writeln!(
+                text,
+                "\n| J = K | m | method | error of A | in the paper | ratio | X, own codes | X, Lasso, oracle | \
+                 in the paper | X, Lasso, honest | ms per tensor |\n\
+                 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+            );
+        }
+        for line in others {
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.2} |",
+                line.size,
+                line.patterns,
+                title(line.method),
+                short(Some(line.error_a)),
+                short(line.paper_error_a),
+                line.paper_error_a.map_or("-".into(), |paper| format!("{:.2}", line.error_a / paper)),
+                codes(Some(line.error_x), Some(line.support)),
+                codes(line.lasso_oracle_error_x, line.lasso_oracle_support),
+                short(line.paper_error_x),
+                codes(line.lasso_honest_error_x, line.lasso_honest_support),
+                1e3 * line.seconds_per_step
+            );
+        }
+        text.push('\n');
+    }
+    text + &ratios(lines)
+}
+
+/// The mean, and in brackets the least and the most where they differ.
+fn steps(line: &Line) -> String {
+    match line.steps_range {
+        (least, most) if least == most => least.to_string(),
+        (least, most) => format!("{:.1} ({least} to {most})", line.steps),
+    }
+}
+
+/// How the number of tensors compares with the paper's over all cells.
+fn ratios(lines: &[Line]) -> String {
+    let mut ratios: Vec<f64> = lines
+        .iter()
+        .filter(|line| line.method == MethodName::Noodl)
+        .filter_map(|line| Some(line.steps / line.paper_steps?))
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    let (Some(least), Some(most)) = (ratios.first(), ratios.last()) else { return String::new() };
+    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    format!(
+        "Tensors with the paper's step over the paper's, {} cells: {mean:.3} on the average, from {least:.2} to {most:.2}.\n",
+        ratios.len()
+    )
+}
