@@ -65,12 +65,7 @@ impl Work {
     pub fn run(&self, jobs: usize, told: impl Fn(Event<'_>) + Sync) -> Result<Vec<Outcome>, Failure> {
         let kept = self.folder.join("cells");
         fs::create_dir_all(&kept).map_err(|error| Failure::File(kept.clone(), error))?;
-        let mut methods = vec![MethodName::Noodl];
-        methods.extend(
-            MethodName::ALL
-                .into_iter()
-                .filter(|method| *method != MethodName::Noodl && self.methods.contains(method)),
-        );
+        let methods = self.all_methods();
         let total: f64 = self.cells.iter().map(|cell| cost(*cell)).sum::<f64>() * methods.len() as f64;
         // Large ones first: the last to finish should be small.
         let mut cells = self.cells.clone();
@@ -109,6 +104,25 @@ impl Work {
         Ok(outcomes)
     }
 
+    /// Only the outcomes that are there already.
+    pub fn kept(&self) -> Result<Vec<Outcome>, Failure> {
+        let kept = self.folder.join("cells");
+        let mut outcomes = Vec::new();
+        for &cell in &self.cells {
+            let paths = self.all_methods().into_iter().map(|method| path(&kept, cell, method));
+            for path in paths.filter(|path| path.exists()) {
+                outcomes.push(read(&path)?);
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// TensorNOODL with the paper's step first.
+    fn all_methods(&self) -> Vec<MethodName> {
+        let asked = |method: &MethodName| *method == MethodName::Noodl || self.methods.contains(method);
+        MethodName::ALL.into_iter().filter(asked).collect()
+    }
+
     fn one(
         &self,
         kept: &Path,
@@ -116,11 +130,20 @@ impl Work {
         method: MethodName,
         steps: Option<u64>,
     ) -> Result<Outcome, Failure> {
-        let Cell { alpha, size, patterns, seed } = cell;
-        let path = kept.join(format!("{alpha}-{size}-{patterns}-{seed}-{}.json", method.name()));
+        let path = path(kept, cell, method);
         let steps = if method.is_noodl() { None } else { steps };
         keep(&path, || run(cell, method, steps, |_, _| ()))
     }
+}
+
+fn path(kept: &Path, cell: Cell, method: MethodName) -> PathBuf {
+    let Cell { alpha, size, patterns, seed } = cell;
+    kept.join(format!("{alpha}-{size}-{patterns}-{seed}-{}.json", method.name()))
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| Failure::File(path.to_owned(), error))?;
+    serde_json::from_str(&text).map_err(|error| Failure::Content(path.to_owned(), error))
 }
 
 /// What a file holds, or else what `work` gives, which is then kept there.
@@ -128,13 +151,12 @@ pub fn keep<T: Serialize + DeserializeOwned>(
     path: &Path,
     work: impl FnOnce() -> Result<T, tensornoodl::Error>,
 ) -> Result<T, Failure> {
-    let file = |error| Failure::File(path.to_owned(), error);
-    let content = |error| Failure::Content(path.to_owned(), error);
     if path.exists() {
-        return serde_json::from_str(&fs::read_to_string(path).map_err(file)?).map_err(content);
+        return read(path);
     }
     let outcome = work().map_err(Failure::Method)?;
-    write(path, &serde_json::to_string(&outcome).map_err(content)?).map_err(file)?;
+    let text = serde_json::to_string(&outcome).map_err(|error| Failure::Content(path.to_owned(), error))?;
+    write(path, &text).map_err(|error| Failure::File(path.to_owned(), error))?;
     Ok(outcome)
 }
 

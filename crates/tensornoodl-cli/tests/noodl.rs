@@ -505,3 +505,44 @@ fn one_tensor_is_given_to_methods_that_know_no_stream() {
     }
     assert_eq!(fs::read_dir(folder.join("cells")).unwrap().count(), 2 * 7);
 }
+
+#[test]
+fn enron_groups_by_fu() {
+    let folder = folder("enron_groups_by_fu");
+    let out = folder.join("out");
+    let run = |data: &Path| noodl(&format!("paper enron --data {} --out {}", data.display(), out.display()));
+    // Bad tables are named, with line, value and rule, and nothing is written.
+    fs::write(folder.join("enron_people.csv"), "id,name,email_local,group4\n0,\"A, B\",a,Legal\n1,,b,\n")
+        .unwrap();
+    for (table, message) in [
+        ("from,to,month\n", "line 1: the header is \"from,to,month\", it must be one with the column count"),
+        (
+            "from,to,month,count\n0,1,99,3\n",
+            "line 2: month is \"99\", it must be a whole number from 0 to 43",
+        ),
+        ("from,to,month,count\n0,1,3\n", "line 2: the number of fields is \"3\", it must be 4"),
+        ("from,to,month,count\n", "has no entries"),
+    ] {
+        fs::write(folder.join("enron_tensor.csv"), table).unwrap();
+        let refused = run(&folder);
+        assert_eq!(refused.status.code(), Some(3), "{table}");
+        assert!(stderr(&refused).contains(message), "{}", stderr(&refused));
+    }
+    assert!(!out.exists());
+    let Some(data) = std::env::var_os("NOODL_DATA") else {
+        println!("skipped: Enron itself, as NOODL_DATA is not set");
+        return;
+    };
+    let output = run(Path::new(&data));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let fits: Value = serde_json::from_str(&fs::read_to_string(out.join("enron.json")).unwrap()).unwrap();
+    let labels: Vec<&str> = fits["fits"][1]["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|group| group["label"].as_str().unwrap())
+        .collect();
+    for label in ["Legal", "Pipeline", "Executive", "Trading"] {
+        assert!(labels.contains(&label), "{labels:?}");
+    }
+}

@@ -150,7 +150,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     if let Some(path) = &args.picture {
-        files::write(path, &picture(&all))?;
+        files::write(path, picture(&all))?;
     }
     Ok(())
 }

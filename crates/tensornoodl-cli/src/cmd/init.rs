@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Method::Pairs => by_pairs(args, &source)?,
     };
     if let Some(path) = args.output.iter().find(|_| report.dictionary().patterns() > 0) {
-        files::write(path, &csv(report.dictionary()))?;
+        files::write(path, csv(report.dictionary()))?;
     }
     if let (Some(path), Report::Search { start, evidence: Some(evidence), .. }) = (&args.picture, &report) {
         let picture = svg::ladder(&evidence.ladder, start.findings.len(), &source.name);

@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tensornoodl::Error;
 
 mod batch;
+mod enron;
 mod figure;
 mod table;
 
@@ -29,6 +30,7 @@ enum What {
     Table(table::Args),
     Figure(figure::Args),
     Batch(batch::Args),
+    Enron(enron::Args),
     All(AllArgs),
 }
 
@@ -67,6 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         What::Table(args) => table::run(args),
         What::Figure(args) => figure::run(args),
         What::Batch(args) => batch::run(args),
+        What::Enron(args) => enron::run(args),
         What::All(args) => all(args),
     }
 }
@@ -83,6 +86,7 @@ fn all(args: &AllArgs) -> anyhow::Result<()> {
         j: j.clone(),
         m: m.clone(),
         methods,
+        kept: false,
         seeds: seeds.clone(),
         run: run.clone(),
     })?;

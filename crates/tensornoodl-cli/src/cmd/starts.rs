@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     bar.iter().for_each(ProgressBar::finish_and_clear);
     if let Some(path) = &args.picture {
-        files::write(path, &svg::starts(&cells))?;
+        files::write(path, svg::starts(&cells))?;
     }
     Ok(())
 }

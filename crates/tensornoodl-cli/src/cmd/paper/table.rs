@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use anyhow::anyhow;
 use experiments::{Line, MethodName, Work, lines};
 
 use super::{ALPHAS, PATTERNS, RunArgs, SEEDS, SIZES, grid, outcomes, title};
@@ -36,6 +37,9 @@ pub(crate) struct Args {
     /// Seeds, the paper's by default.
     #[arg(long, value_delimiter = ',', default_values_t = SEEDS)]
     pub(crate) seeds: Vec<u64>,
+    /// Run nothing: make the tables of the cells that are there.
+    #[arg(long)]
+    pub(crate) kept: bool,
     #[command(flatten)]
     pub(crate) run: RunArgs,
 }
@@ -50,10 +54,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let cells = grid(&args.alpha, &args.j, &args.m, &args.seeds, args.run.jobs)?;
     let methods = if args.methods.is_empty() { MethodName::ALL.to_vec() } else { args.methods.clone() };
     let work = Work { cells, methods, folder: args.run.out.clone() };
-    let lines = lines(&outcomes(&work, &args.run)?);
-    files::write(&args.run.out.join("table.csv"), &csv(&lines))?;
-    files::write(&args.run.out.join("table.md"), &markdown(&lines))?;
-    files::write(&args.run.out.join("table.json"), &(serde_json::to_string_pretty(&lines)? + "\n"))?;
+    let outcomes = if args.kept {
+        work.kept().map_err(|failure| anyhow!("{failure}"))?
+    } else {
+        outcomes(&work, &args.run)?
+    };
+    if outcomes.is_empty() {
+        return Err(anyhow!("{} has none of these cells", args.run.out.display()));
+    }
+    let lines = lines(&outcomes);
+    files::write(&args.run.out.join("table.csv"), csv(&lines))?;
+    files::write(&args.run.out.join("table.md"), markdown(&lines))?;
+    files::write(&args.run.out.join("table.json"), serde_json::to_string_pretty(&lines)? + "\n")?;
     let mut stdout = io::stdout().lock();
     write!(stdout, "{}\nwritten to {}\n", markdown(&lines), args.run.out.display())?;
     Ok(())
