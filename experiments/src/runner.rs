@@ -196,6 +196,8 @@ pub struct Line {
     pub coverage_step: Option<f64>,
     /// Mean relative error of A.
     pub error_a: f64,
+    /// The least and the largest, over the seeds.
+    pub error_a_range: (f64, f64),
     /// Mean relative error of the method's own codes.
     pub error_x: f64,
     /// Whether their signs and supports are exact for all seeds.
@@ -240,6 +242,7 @@ pub fn lines(outcomes: &[Outcome]) -> Vec<Line> {
             of(outcome).map(|_| same.iter().all(|outcome| of(outcome).is_some_and(|codes| codes.support)))
         };
         let steps = same.iter().map(|outcome| outcome.steps);
+        let errors = same.iter().map(|outcome| outcome.error_a);
         let Cell { alpha, size, patterns, .. } = outcome.cell;
         let row = paper.iter().find(|row| {
             (row.alpha, row.size, row.patterns) == (alpha, size, patterns)
@@ -255,6 +258,7 @@ pub fn lines(outcomes: &[Outcome]) -> Vec<Line> {
             steps_range: (steps.clone().min().unwrap_or(0), steps.max().unwrap_or(0)),
             coverage_step: mean(&|outcome| outcome.coverage_step.map(|step| step as f64)),
             error_a: mean(&|outcome| Some(outcome.error_a)).unwrap_or(f64::NAN),
+            error_a_range: (errors.clone().fold(f64::INFINITY, f64::min), errors.fold(0.0, f64::max)),
             error_x: mean(&|outcome| Some(outcome.own.error_x)).unwrap_or(f64::NAN),
             support: same.iter().all(|outcome| outcome.own.support),
             lasso_oracle_error_x: mean(&|outcome| outcome.lasso_oracle.map(|lasso| lasso.error_x)),
