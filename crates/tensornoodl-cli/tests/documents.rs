@@ -25,18 +25,25 @@ fn commands() -> Vec<String> {
 
 #[test]
 fn every_command_of_the_readme_runs() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
     let mut run = 0;
     for command in commands() {
         let Some(args) = command.strip_prefix("noodl ").or(command.strip_prefix("cargo run --release -- "))
         else {
             continue;
         };
-        let output = Command::new(cargo_bin!("noodl")).args(args.split_whitespace()).output().unwrap();
+        let mut noodl = Command::new(cargo_bin!("noodl"));
+        let output = noodl.current_dir(&folder).args(args.split_whitespace()).output().unwrap();
         assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
         assert!(!output.stdout.is_empty(), "{command}");
         run += 1;
     }
-    assert_eq!(run, 8);
+    assert_eq!(run, 9);
+    for file in ["table.csv", "table.md", "table.json", "batch.md", "samples.png", "convergence.png"] {
+        assert!(folder.join("results").join(file).exists(), "{file}");
+    }
 }
 
 #[test]
@@ -55,6 +62,7 @@ fn links_between_documents_lead_somewhere() {
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
         "docs/paper-map.md",
+        "docs/paper.md",
         "docs/recovery.md",
         "docs/start.md",
     ] {
@@ -136,4 +144,26 @@ fn every_label_in_the_code_is_in_the_map() {
         }
     }
     assert!(found > 20, "labels are not found any more");
+}
+
+/// Tables are copied from the results; with NOODL_BLESS set, they are copied now.
+#[test]
+fn the_page_of_the_paper_shows_the_results() {
+    let page = read("docs/paper.md");
+    let mut parts = page.split("<!-- experiments/results/");
+    let mut blessed = parts.next().unwrap().to_owned();
+    let mut shown = 0;
+    for part in parts {
+        let (file, rest) = part.split_once(" -->\n").unwrap();
+        let (_, after) = rest.split_once("<!-- end -->").unwrap();
+        let table = read(&format!("experiments/results/{file}"));
+        blessed += &format!("<!-- experiments/results/{file} -->\n\n{}\n\n<!-- end -->{after}", table.trim());
+        shown += 1;
+    }
+    assert_eq!(shown, 4);
+    if std::env::var_os("NOODL_BLESS").is_some() {
+        fs::write(root().join("docs/paper.md"), &blessed).unwrap();
+    } else {
+        assert_eq!(page, blessed, "run this test with NOODL_BLESS=1");
+    }
 }

@@ -1,5 +1,7 @@
 //! What can be wrong with a file.
 
+use crate::events::Tally;
+
 /// What was wrong, where, and which rule it broke.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -17,6 +19,60 @@ pub enum Error {
         value: String,
         /// What may stand there.
         rule: String,
+    },
+    /// A field of a table that cannot be read.
+    #[error("{file}, line {line}, column {column}: {value:?} is not {rule}")]
+    Field {
+        /// The file.
+        file: String,
+        /// The line, from 1; in a file without lines the row.
+        line: u64,
+        /// The column.
+        column: String,
+        /// What stands there.
+        value: String,
+        /// What may stand there.
+        rule: String,
+    },
+    /// A column that a table does not have.
+    #[error("{file} has no column {column:?}; it has {}", known.join(", "))]
+    Column {
+        /// The file.
+        file: String,
+        /// The column.
+        column: String,
+        /// Those it has.
+        known: Vec<String>,
+    },
+    /// A table of which nothing is left.
+    #[error(
+        "{file} has no events to learn from: {} rows, of which {} were filtered out, {} have no value where one is needed, \
+         {} lie outside the grid, {} are of rows that were not kept",
+        tally.events, tally.filtered, tally.missing, tally.outside, tally.dropped
+    )]
+    NoEvents {
+        /// The file.
+        file: String,
+        /// What was left out.
+        tally: Tally,
+    },
+    /// An axis, a value or a filter that is none.
+    #[error("{text:?} is given, it must be {rule}")]
+    Axis {
+        /// What was given.
+        text: String,
+        /// What it may be.
+        rule: String,
+    },
+    /// A file that is broken or something else than its name says.
+    #[error("{file} cannot be read as {format}: {what}")]
+    Format {
+        /// The file.
+        file: String,
+        /// What it should be.
+        format: &'static str,
+        /// What was wrong.
+        what: String,
     },
     /// A file that has too little to look at.
     #[error(

@@ -20,11 +20,20 @@
 
 #![forbid(unsafe_code)]
 
+mod axis;
 mod error;
+mod events;
+mod labels;
+mod query;
 mod recipe;
+pub mod table;
 pub mod tns;
 
+pub use axis::{Axis, Grid, Unit};
 pub use error::Error;
+pub use events::{At, Counter, Events, Tally};
+pub use labels::Labels;
+pub use query::{Filter, Query, Value};
 pub use recipe::{Action, Recipe};
 
 use tensornoodl::{Shape, Tensor};

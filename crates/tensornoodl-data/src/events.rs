@@ -1,0 +1,278 @@
+//! Events in, labelled tensors out: rows of a table are counted or summed into cells (step, row, col, feature).
+//!
+//! A table is read once, sorted or not. Held are the labels, and the cells that are not empty: 40 bytes or so for each, however
+//! many rows fall into it; with [`Query::average_over`] also the distinct values of that column at each place.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use tensornoodl::{Shape, Tensor};
+
+use crate::error::Error;
+use crate::labels::{Collector, Labels, intern, number};
+use crate::query::{Filter, Query, Value};
+
+/// What was read, and what was left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Rows of the table.
+    pub events: u64,
+    /// Rows that a filter left out.
+    pub filtered: u64,
+    /// Rows without a value in a column that is needed.
+    pub missing: u64,
+    /// Rows outside the bounds of a grid.
+    pub outside: u64,
+    /// Labels of the row axis that [`Query::keep_rows`] left out, and their rows of the table.
+    pub dropped_labels: usize,
+    /// The latter.
+    pub dropped: u64,
+}
+
+impl Tally {
+    /// Rows that count.
+    pub fn used(&self) -> u64 {
+        self.events - self.filtered - self.missing - self.outside - self.dropped
+    }
+}
+
+/// A table, counted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Events {
+    /// Labels of the features.
+    pub features: Labels,
+    /// Labels of the rows.
+    pub rows: Labels,
+    /// Labels of the cols.
+    pub cols: Labels,
+    /// Labels of the steps, in order; none without a step axis.
+    pub steps: Option<Labels>,
+    /// What was read.
+    pub tally: Tally,
+    /// (step, row, col, feature) and value, in this order.
+    cells: Vec<([u32; 4], f64)>,
+}
+
+impl Events {
+    /// n, J and K.
+    pub fn shape(&self) -> Shape {
+        Shape {
+            features: self.features.names.len(),
+            rows: self.rows.names.len(),
+            cols: self.cols.names.len(),
+        }
+    }
+
+    /// Tensors of the stream.
+    pub fn steps(&self) -> usize {
+        self.steps.as_ref().map_or(1, |steps| steps.names.len())
+    }
+
+    /// Cells that are not empty.
+    pub fn cells(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Places that have cells, over all steps.
+    pub fn fibers(&self) -> usize {
+        self.cells.chunk_by(|a, b| a.0[..3] == b.0[..3]).count()
+    }
+
+    /// The sum over all cells.
+    pub fn sum(&self) -> f64 {
+        self.cells.iter().map(|cell| cell.1).sum()
+    }
+
+    /// One tensor of the stream, from 0.
+    pub fn tensor(&self, step: usize) -> Result<Tensor<'static>, Error> {
+        let first = self.cells.partition_point(|cell| (cell.0[0] as usize) < step);
+        let cells = self.cells[first..].iter().take_while(|cell| cell.0[0] as usize == step);
+        let entries: Vec<(usize, usize, usize, f64)> = cells
+            .map(|&([_, row, col, feature], value)| (feature as usize, row as usize, col as usize, value))
+            .collect();
+        Ok(Tensor::from_triplets(self.shape(), &entries)?)
+    }
+}
+
+/// Where a field stands, for messages.
+#[derive(Debug, Clone, Copy)]
+pub struct At<'a> {
+    /// The file.
+    pub file: &'a str,
+    /// The line, or the row where a file has no lines; from 1.
+    pub line: u64,
+}
+
+/// Counts events as they come.
+#[derive(Debug)]
+pub struct Counter {
+    query: Query,
+    /// Names of the columns that are read, each once, and for each axis where among them.
+    columns: Vec<String>,
+    axes: Vec<Collector>,
+    value: Option<usize>,
+    average_over: Option<usize>,
+    filters: Vec<(Vec<usize>, Filter)>,
+    /// Columns that must have a value: the first ones.
+    needed: usize,
+    cells: FxHashMap<[u32; 4], (f64, u64)>,
+    averaged: FxHashSet<([u32; 3], u32)>,
+    averaged_labels: FxHashMap<Box<str>, u32>,
+    tally: Tally,
+}
+
+impl Counter {
+    /// Counts for a query.
+    pub fn new(query: Query) -> Counter {
+        let mut columns: Vec<String> = Vec::new();
+        let place = |columns: &mut Vec<String>, name: &str| {
+            columns.iter().position(|known| known == name).unwrap_or_else(|| {
+                columns.push(name.into());
+                columns.len() - 1
+            })
+        };
+        let axes = query.step.iter().chain([&query.row, &query.col, &query.feature]);
+        let axes = axes.map(|axis| {
+            let fields = axis.columns().into_iter().map(|name| place(&mut columns, name)).collect();
+            Collector::new(axis.clone(), fields)
+        });
+        let axes = axes.collect();
+        let value = match &query.value {
+            Value::Count => None,
+            Value::Sum(column) | Value::Mean(column) => Some(place(&mut columns, column)),
+        };
+        let average_over = query.average_over.as_deref().map(|name| place(&mut columns, name));
+        let needed = columns.len();
+        let filters = query.filters.iter().map(|filter| {
+            let fields = filter.columns().into_iter().map(|name| place(&mut columns, name)).collect();
+            (fields, filter.clone())
+        });
+        let filters = filters.collect();
+        Counter {
+            needed,
+            query,
+            columns,
+            axes,
+            value,
+            average_over,
+            filters,
+            cells: FxHashMap::default(),
+            averaged: FxHashSet::default(),
+            averaged_labels: FxHashMap::default(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// The columns it wants, in the order of the fields of [`Counter::push`].
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// One row of the table. A field without a value is empty.
+    pub fn push(&mut self, fields: &[&str], at: At<'_>) -> Result<(), Error> {
+        self.tally.events += 1;
+        let kept = |(columns, filter): &(Vec<usize>, Filter)| {
+            filter.keeps(fields[columns[0]], columns.get(1).map(|column| fields[*column]))
+        };
+        if !self.filters.iter().all(kept) {
+            self.tally.filtered += 1;
+            return Ok(());
+        }
+        if fields[..self.needed].iter().any(|field| field.trim().is_empty()) {
+            self.tally.missing += 1;
+            return Ok(());
+        }
+        let mut key = [0; 4];
+        let first = 4 - self.axes.len();
+        for (key, axis) in key[first..].iter_mut().zip(&mut self.axes) {
+            let Some(id) = axis.id(fields, &self.columns, at)? else {
+                self.tally.outside += 1;
+                return Ok(());
+            };
+            *key = id;
+        }
+        let value = match self.value {
+            None => 1.0,
+            Some(field) => number(fields[field], &self.columns[field], at)?,
+        };
+        let cell = self.cells.entry(key).or_default();
+        *cell = (cell.0 + value, cell.1 + 1);
+        if let Some(field) = self.average_over {
+            let label = intern(&mut self.averaged_labels, fields[field]);
+            self.averaged.insert(([key[0], key[1], key[2]], label));
+        }
+        Ok(())
+    }
+
+    /// Puts all labels in order. `file` is the name that messages give the table.
+    pub fn finish(mut self, file: &str) -> Result<Events, Error> {
+        let mut games: FxHashMap<[u32; 3], f64> = FxHashMap::default();
+        self.averaged.iter().for_each(|(place, _)| *games.entry(*place).or_default() += 1.0);
+        let dropped = self.drop_rows();
+        let mut cells: Vec<Cell> = Vec::with_capacity(self.cells.len());
+        for (key, (sum, count)) in std::mem::take(&mut self.cells) {
+            let games = games.get(&[key[0], key[1], key[2]]).copied().unwrap_or(1.0);
+            cells.push(Cell { key, sum, count, games });
+        }
+        let feature_axis = self.axes.len() - 1;
+        let first = 4 - self.axes.len();
+        let mut labels = Vec::new();
+        for (at, axis) in self.axes.iter().enumerate() {
+            let mut used = vec![false; axis.keys()];
+            cells.iter().for_each(|cell| used[cell.key[first + at] as usize] = true);
+            let (names, index) = axis.finish(&used, at == feature_axis)?;
+            cells.iter_mut().for_each(|cell| cell.key[first + at] = index[cell.key[first + at] as usize]);
+            labels.push(Labels { axis: axis.axis.clone(), names });
+        }
+        cells.sort_by_key(|cell| cell.key);
+        // Points of a grid that share a cell were apart until now.
+        cells.dedup_by(|next, cell| {
+            let same = next.key == cell.key;
+            if same {
+                (cell.sum, cell.count) = (cell.sum + next.sum, cell.count + next.count);
+            }
+            same
+        });
+        let mean = matches!(self.query.value, Value::Mean(_));
+        let cells = cells.into_iter().map(|cell| {
+            let value = if mean { cell.sum / cell.count as f64 } else { cell.sum };
+            (cell.key, value / cell.games)
+        });
+        let cells: Vec<([u32; 4], f64)> = cells.filter(|cell| cell.1 != 0.0).collect();
+        (self.tally.dropped_labels, self.tally.dropped) = dropped;
+        if cells.is_empty() {
+            return Err(Error::NoEvents { file: file.into(), tally: self.tally });
+        }
+        let mut labels = labels.into_iter().rev();
+        let mut next =
+            || labels.next().unwrap_or(Labels { axis: self.query.feature.clone(), names: Vec::new() });
+        let (features, cols, rows) = (next(), next(), next());
+        let steps = self.query.step.is_some().then(next);
+        Ok(Events { features, rows, cols, steps, tally: self.tally, cells })
+    }
+
+    /// Leaves out all rows but those with most events; returns how many labels and events were lost.
+    fn drop_rows(&mut self) -> (usize, u64) {
+        let Some(keep) = self.query.keep_rows else { return (0, 0) };
+        let axis = &self.axes[self.axes.len() - 3];
+        let mut events = vec![0; axis.keys()];
+        let mut names = vec![""; axis.keys()];
+        axis.labels.iter().for_each(|(label, id)| names[*id as usize] = label);
+        self.cells.iter().for_each(|(key, cell)| events[key[1] as usize] += cell.1);
+        let mut order: Vec<usize> = (0..events.len()).filter(|row| events[*row] > 0).collect();
+        order.sort_by(|a, b| {
+            events[*b].cmp(&events[*a]).then_with(|| names[*a].cmp(names[*b])).then(a.cmp(b))
+        });
+        let mut kept = vec![false; events.len()];
+        order.iter().take(keep).for_each(|row| kept[*row] = true);
+        self.cells.retain(|key, _| kept[key[1] as usize]);
+        let lost = &order[keep.min(order.len())..];
+        (lost.len(), lost.iter().map(|row| events[*row]).sum())
+    }
+}
+
+/// What fell into a cell, and by what it is divided.
+struct Cell {
+    key: [u32; 4],
+    sum: f64,
+    count: u64,
+    games: f64,
+}

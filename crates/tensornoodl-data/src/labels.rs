@@ -1,0 +1,212 @@
+//! Labels of an axis: collected in the order they come, put in order at the end.
+
+use rustc_hash::FxHashMap;
+
+use crate::axis::{Axis, MOST_FEATURES, Unit, time};
+use crate::error::Error;
+use crate::events::At;
+
+/// The labels of one axis, and what they are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Labels {
+    /// What they are made of.
+    pub axis: Axis,
+    /// In order.
+    pub names: Vec<String>,
+}
+
+impl Labels {
+    /// The unit of a time axis.
+    pub fn unit(&self) -> Option<Unit> {
+        match self.axis {
+            Axis::Time(unit, _) => Some(unit),
+            _ => None,
+        }
+    }
+}
+
+/// What an axis has met, in order of appearance.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    pub(crate) axis: Axis,
+    /// Its columns, among those that are read.
+    fields: Vec<usize>,
+    pub(crate) labels: FxHashMap<Box<str>, u32>,
+    numbers: FxHashMap<i64, u32>,
+    points: FxHashMap<[u64; 2], u32>,
+}
+
+impl Collector {
+    pub(crate) fn new(axis: Axis, fields: Vec<usize>) -> Collector {
+        Collector {
+            axis,
+            fields,
+            labels: FxHashMap::default(),
+            numbers: FxHashMap::default(),
+            points: FxHashMap::default(),
+        }
+    }
+
+    /// How many it has met.
+    pub(crate) fn keys(&self) -> usize {
+        self.labels.len() + self.numbers.len() + self.points.len()
+    }
+
+    /// The number of what a row has; none outside a grid.
+    pub(crate) fn id(
+        &mut self,
+        fields: &[&str],
+        columns: &[String],
+        at: At<'_>,
+    ) -> Result<Option<u32>, Error> {
+        let field = self.fields[0];
+        let (text, column) = (fields[field], &columns[field]);
+        let whole = match &self.axis {
+            Axis::Column(_) => return Ok(Some(intern(&mut self.labels, text.trim()))),
+            Axis::Time(unit, _) => {
+                let rule = "a date such as 2018-12-16 or 2018-12-16 09:30";
+                unit.number(time(text).ok_or_else(|| wrong(text, column, at, rule))?)
+            }
+            Axis::Bin(_, width) => {
+                let bin = (number(text, column, at)? / width).floor();
+                if bin.abs() > 1e15 {
+                    return Err(wrong(text, column, at, "at most 1e15 times the width of a bin"));
+                }
+                bin as i64
+            }
+            Axis::Grid(grid) => {
+                let x = number(text, column, at)?;
+                let y = number(fields[self.fields[1]], &columns[self.fields[1]], at)?;
+                let inside = |bounds: [(f64, f64); 2]| {
+                    [x, y].iter().zip(bounds).all(|(at, (low, high))| low <= *at && *at <= high)
+                };
+                if grid.bounds.is_some_and(|bounds| !inside(bounds)) {
+                    return Ok(None);
+                }
+                let next = self.points.len() as u32;
+                // + 0.0 so that there is one zero.
+                return Ok(Some(*self.points.entry([x, y].map(|v| (v + 0.0).to_bits())).or_insert(next)));
+            }
+        };
+        let next = self.numbers.len() as u32;
+        Ok(Some(*self.numbers.entry(whole).or_insert(next)))
+    }
+
+    /// Labels in order, and for every number its place among them. Those of the feature axis have no gaps.
+    pub(crate) fn finish(&self, used: &[bool], is_feature: bool) -> Result<(Vec<String>, Vec<u32>), Error> {
+        let mut index = vec![0; self.keys()];
+        let names: Vec<String> = match &self.axis {
+            Axis::Column(_) => {
+                let mut labels: Vec<(&str, u32)> =
+                    self.labels.iter().map(|(label, id)| (&**label, *id)).collect();
+                labels.retain(|(_, id)| used[*id as usize]);
+                let numbers: Option<Vec<f64>> = labels.iter().map(|(label, _)| label.parse().ok()).collect();
+                match numbers.filter(|numbers| numbers.iter().all(|number| number.is_finite())) {
+                    // 9 comes before 10, and 1 and 1.0 in some order that is always the same.
+                    Some(_) => labels.sort_by(|a, b| {
+                        let number = |label: &str| label.parse().unwrap_or(0.0);
+                        f64::total_cmp(&number(a.0), &number(b.0)).then_with(|| a.0.cmp(b.0))
+                    }),
+                    None => labels.sort(),
+                }
+                (0..).zip(&labels).for_each(|(place, (_, id))| index[*id as usize] = place);
+                labels.into_iter().map(|(label, _)| label.to_owned()).collect()
+            }
+            Axis::Time(..) | Axis::Bin(..) => {
+                let mut met: Vec<i64> = self
+                    .numbers
+                    .iter()
+                    .filter(|(_, id)| used[**id as usize])
+                    .map(|(number, _)| *number)
+                    .collect();
+                met.sort_unstable();
+                let (first, last) = (met.first().copied().unwrap_or(0), met.last().copied().unwrap_or(0));
+                let all = match (&self.axis, is_feature) {
+                    (_, false) => met,
+                    (Axis::Time(unit, _), true) => unit.from_to(first, last),
+                    _ if last.abs_diff(first) > MOST_FEATURES as u64 => (0..=MOST_FEATURES as i64).collect(),
+                    _ => (first..=last).collect(),
+                };
+                for (number, id) in self.numbers.iter().filter(|(_, id)| used[**id as usize]) {
+                    index[*id as usize] = all.binary_search(number).unwrap_or(0) as u32;
+                }
+                all.into_iter().map(|number| self.label(number)).collect()
+            }
+            Axis::Grid(grid) => {
+                let (across, up) = grid.cells;
+                let points = || self.points.keys().map(|point| point.map(f64::from_bits));
+                let range = |axis: usize| {
+                    let values = points().map(|point| point[axis]);
+                    (values.clone().fold(f64::INFINITY, f64::min), values.fold(f64::NEG_INFINITY, f64::max))
+                };
+                let bounds = grid.bounds.unwrap_or_else(|| [range(0), range(1)]);
+                let cell = |at: f64, (low, high): (f64, f64), cells: usize| {
+                    let share = if high > low { (at - low) / (high - low) } else { 0.0 };
+                    // The highest value belongs to the last cell.
+                    ((share * cells as f64) as usize).min(cells - 1)
+                };
+                for (point, id) in &self.points {
+                    let [x, y] = point.map(f64::from_bits);
+                    index[*id as usize] =
+                        (cell(y, bounds[1], up) * across + cell(x, bounds[0], across)) as u32;
+                }
+                let center = |at: usize, (low, high): (f64, f64), cells: usize| {
+                    low + (high - low) * (at as f64 + 0.5) / cells as f64
+                };
+                (0..across * up)
+                    .map(|at| {
+                        let (x, y) =
+                            (center(at % across, bounds[0], across), center(at / across, bounds[1], up));
+                        format!("{x:.1}:{y:.1}")
+                    })
+                    .collect()
+            }
+        };
+        if is_feature && names.len() > MOST_FEATURES {
+            return Err(Error::Axis {
+                text: self.axis.to_string(),
+                rule: format!("of at most {MOST_FEATURES} labels: fibers are dense"),
+            });
+        }
+        Ok((names, index))
+    }
+
+    fn label(&self, number: i64) -> String {
+        match &self.axis {
+            Axis::Time(unit, _) => unit.label(number),
+            Axis::Bin(_, width) => format!("{}", number as f64 * width),
+            _ => number.to_string(),
+        }
+    }
+}
+
+/// The number of a label, in order of appearance.
+pub(crate) fn intern(labels: &mut FxHashMap<Box<str>, u32>, label: &str) -> u32 {
+    if let Some(id) = labels.get(label) {
+        return *id;
+    }
+    let id = labels.len() as u32;
+    labels.insert(label.into(), id);
+    id
+}
+
+/// The number that a field holds.
+pub(crate) fn number(text: &str, column: &str, at: At<'_>) -> Result<f64, Error> {
+    let finite = |number: &f64| number.abs() <= 1e100;
+    text.trim()
+        .parse()
+        .ok()
+        .filter(finite)
+        .ok_or_else(|| wrong(text, column, at, "a number of at most 1e100"))
+}
+
+fn wrong(text: &str, column: &str, at: At<'_>, rule: &str) -> Error {
+    Error::Field {
+        file: at.file.into(),
+        line: at.line,
+        column: column.into(),
+        // A field may be anything; a message is one line.
+        value: text.chars().take(40).collect(),
+        rule: rule.into(),
+    }
+}

@@ -1,0 +1,156 @@
+//! What is made of a table: its axes, the value of a cell, and which events count.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::axis::Axis;
+use crate::error::Error;
+
+/// What is made of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Query {
+    /// What a pattern extends over.
+    pub feature: Axis,
+    /// Who takes part.
+    pub row: Axis,
+    /// With whom.
+    pub col: Axis,
+    /// What makes a tensor of the stream; none: there is one tensor.
+    pub step: Option<Axis>,
+    /// What a cell holds.
+    pub value: Value,
+    /// A column: cells are divided by the number of its distinct values at their place.
+    pub average_over: Option<String>,
+    /// So many rows, those with most events.
+    pub keep_rows: Option<usize>,
+    /// Only these events.
+    pub filters: Vec<Filter>,
+}
+
+/// What a cell holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// How many events.
+    Count,
+    /// The sum of a column over them.
+    Sum(String),
+    /// The mean.
+    Mean(String),
+}
+
+impl FromStr for Value {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Value, Error> {
+        let of = |name: &str| {
+            let inside = text.strip_prefix(name)?.strip_prefix('(')?.strip_suffix(')')?.trim();
+            (!inside.is_empty()).then(|| inside.to_owned())
+        };
+        match (text, of("sum"), of("mean")) {
+            ("count", ..) => Ok(Value::Count),
+            (_, Some(column), _) => Ok(Value::Sum(column)),
+            (_, _, Some(column)) => Ok(Value::Mean(column)),
+            _ => Err(Error::Axis { text: text.into(), rule: "count, sum(column) or mean(column)".into() }),
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Count => f.write_str("count"),
+            Value::Sum(column) => write!(f, "sum({column})"),
+            Value::Mean(column) => write!(f, "mean({column})"),
+        }
+    }
+}
+
+/// `type=to`, `points>=2`, `from!=@to`: numbers are compared as numbers, everything else as text; @ stands before a column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filter {
+    column: String,
+    relation: Relation,
+    /// A text, or a column.
+    than: String,
+    than_column: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relation {
+    Equal,
+    NotEqual,
+    Less,
+    AtMost,
+    More,
+    AtLeast,
+}
+
+/// Longer ones first: `<=` begins as `<` does.
+const RELATIONS: [(Relation, &str); 6] = [
+    (Relation::NotEqual, "!="),
+    (Relation::AtMost, "<="),
+    (Relation::AtLeast, ">="),
+    (Relation::Equal, "="),
+    (Relation::Less, "<"),
+    (Relation::More, ">"),
+];
+
+impl FromStr for Filter {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Filter, Error> {
+        let first = text.find(['!', '<', '>', '=']);
+        let found = first.and_then(|at| {
+            let (column, rest) = text.split_at(at);
+            let (relation, sign) = RELATIONS.iter().find(|known| rest.starts_with(known.1))?;
+            Some((column.trim(), *relation, rest[sign.len()..].trim()))
+        });
+        match found {
+            Some((column, relation, than)) if !column.is_empty() => {
+                let (than, than_column) = match than.strip_prefix('@') {
+                    Some(column) => (column, true),
+                    None => (than, false),
+                };
+                Ok(Filter { column: column.into(), relation, than: than.into(), than_column })
+            }
+            _ => Err(Error::Axis {
+                text: text.into(),
+                rule: "a column, one of = != < <= > >=, and a value or @ and another column".into(),
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = RELATIONS.iter().find(|known| known.0 == self.relation).map_or("", |known| known.1);
+        write!(f, "{}{sign}{}{}", self.column, if self.than_column { "@" } else { "" }, self.than)
+    }
+}
+
+impl Filter {
+    /// The columns it reads.
+    pub fn columns(&self) -> Vec<&str> {
+        let mut columns = vec![self.column.as_str()];
+        columns.extend(self.than_column.then_some(self.than.as_str()));
+        columns
+    }
+
+    /// Whether an event with this field counts, and where two columns are compared, this other one.
+    pub(crate) fn keeps(&self, text: &str, other: Option<&str>) -> bool {
+        use std::cmp::Ordering::{Equal, Greater, Less};
+        let (text, than) = (text.trim(), other.unwrap_or(&self.than).trim());
+        let order = match (text.parse::<f64>(), than.parse::<f64>()) {
+            (Ok(x), Ok(y)) => x.partial_cmp(&y),
+            _ => Some(text.cmp(than)),
+        };
+        match self.relation {
+            Relation::Equal => order == Some(Equal),
+            Relation::NotEqual => order != Some(Equal),
+            Relation::Less => order == Some(Less),
+            Relation::AtMost => matches!(order, Some(Less | Equal)),
+            Relation::More => order == Some(Greater),
+            Relation::AtLeast => matches!(order, Some(Greater | Equal)),
+        }
+    }
+}

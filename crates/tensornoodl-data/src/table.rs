@@ -1,0 +1,78 @@
+//! Tables: CSV, also packed by gzip, and Parquet.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use crate::error::Error;
+use crate::events::{At, Counter, Events};
+use crate::query::Query;
+use crate::tns;
+
+/// Reads a table, `-` for CSV from standard input.
+pub fn read(path: &Path, query: Query) -> Result<Events, Error> {
+    let file = path.display().to_string();
+    let mut counter = Counter::new(query);
+    csv(tns::open(path)?, &file, &mut counter)?;
+    counter.finish(&file)
+}
+
+/// Reads CSV: the first line has the names of the columns.
+pub fn csv(input: impl BufRead, file: &str, counter: &mut Counter) -> Result<(), Error> {
+    let mut reader = csv::ReaderBuilder::new().buffer_capacity(1 << 16).from_reader(input);
+    let cannot_read = |error: csv::Error| {
+        let line = error.position().map_or(0, csv::Position::line);
+        match error.into_kind() {
+            csv::ErrorKind::Io(error) => Error::Read { file: file.into(), error },
+            csv::ErrorKind::UnequalLengths { expected_len, len, .. } => Error::Line {
+                file: file.into(),
+                line,
+                what: "the number of fields",
+                value: len.to_string(),
+                rule: format!("{expected_len}, as in the first line"),
+            },
+            other => Error::Format { file: file.into(), format: "CSV", what: format!("{other:?}") },
+        }
+    };
+    let header = reader.byte_headers().map_err(cannot_read)?.clone();
+    let name = |name: &[u8]| {
+        let name = String::from_utf8_lossy(name);
+        name.strip_prefix('\u{feff}').unwrap_or(&name).trim().to_owned()
+    };
+    let known: Vec<String> = header.iter().map(name).collect();
+    let columns: Vec<String> = counter.columns().to_vec();
+    let mut places = Vec::new();
+    for column in &columns {
+        let place = known.iter().position(|name| name == column);
+        places.push(place.ok_or_else(|| Error::Column {
+            file: file.into(),
+            column: column.clone(),
+            known: known.clone(),
+        })?);
+    }
+    let mut record = csv::ByteRecord::new();
+    let mut fields: Vec<&str> = Vec::new();
+    while reader.read_byte_record(&mut record).map_err(cannot_read)? {
+        let at = At { file, line: record.position().map_or(0, csv::Position::line) };
+        fields.clear();
+        for (place, column) in places.iter().zip(&columns) {
+            let bytes = record.get(*place).unwrap_or_default();
+            let text = std::str::from_utf8(bytes).map_err(|_| Error::Field {
+                file: file.into(),
+                line: at.line,
+                column: column.clone(),
+                value: String::from_utf8_lossy(bytes).chars().take(40).collect(),
+                rule: "text in UTF-8".into(),
+            })?;
+            fields.push(text);
+        }
+        counter.push(&fields, at)?;
+        fields = recycle(fields);
+    }
+    Ok(())
+}
+
+/// The same memory, without what it borrowed.
+fn recycle<'a>(mut fields: Vec<&str>) -> Vec<&'a str> {
+    fields.clear();
+    fields.into_iter().map(|_| "").collect()
+}

@@ -1,0 +1,202 @@
+//! Tables in, labelled tensors out.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::path::{Path, PathBuf};
+
+use tensornoodl_data::{Axis, Counter, Error, Events, Query, Value, table};
+
+fn query(feature: &str, row: &str, col: &str) -> Query {
+    let axis = |text: &str| text.parse::<Axis>().unwrap();
+    Query {
+        feature: axis(feature),
+        row: axis(row),
+        col: axis(col),
+        step: None,
+        value: Value::Count,
+        average_over: None,
+        keep_rows: None,
+        filters: Vec::new(),
+    }
+}
+
+fn read(text: &str, query: Query) -> Result<Events, Error> {
+    let mut counter = Counter::new(query);
+    table::csv(text.as_bytes(), "t.csv", &mut counter)?;
+    counter.finish("t.csv")
+}
+
+/// (feature, row, col, value) with labels, of one step.
+fn entries(events: &Events, step: usize) -> Vec<(&str, &str, &str, f64)> {
+    let tensor = events.tensor(step).unwrap();
+    let mut entries = Vec::new();
+    for (fiber, place) in tensor.places().iter().enumerate() {
+        for (feature, value) in tensor.fiber(fiber).iter().enumerate().filter(|(_, value)| **value != 0.0) {
+            entries.push((
+                events.features.names[feature].as_str(),
+                events.rows.names[place.row as usize].as_str(),
+                events.cols.names[place.col as usize].as_str(),
+                *value,
+            ));
+        }
+    }
+    entries.sort_by(|a, b| (a.1, a.2, a.0).cmp(&(b.1, b.2, b.0)));
+    entries
+}
+
+const MAIL: &str = "\
+time,from,to,type,size
+2001-03-01T08:00:00,ann,bob,to,10
+2001-01-30T09:00:00,ann,bob,to,20
+2001-01-02T23:00:00,bob,\"cy, jr\",cc,40
+2001-03-09T10:00:00,ann,bob,to,
+2001-01-03T10:00:00,,bob,to,5
+";
+
+#[test]
+fn events_are_counted_by_cell() {
+    let events = read(MAIL, query("month(time)", "from", "to")).unwrap();
+    assert_eq!(events.features.names, ["2001-01", "2001-02", "2001-03"]);
+    assert_eq!(
+        (events.rows.names.join("|"), events.cols.names.join("|")),
+        ("ann|bob".into(), "bob|cy, jr".into())
+    );
+    assert_eq!(
+        entries(&events, 0),
+        [("2001-01", "ann", "bob", 1.0), ("2001-03", "ann", "bob", 2.0), ("2001-01", "bob", "cy, jr", 1.0)]
+    );
+    assert_eq!((events.tally.events, events.tally.missing, events.tally.used()), (5, 1, 4));
+    assert_eq!((events.cells(), events.fibers(), events.sum()), (3, 2, 4.0));
+}
+
+#[test]
+fn values_filters_and_steps() {
+    let sums = Query { value: "sum(size)".parse().unwrap(), ..query("hour(time)", "from", "to") };
+    let events = read(MAIL, sums.clone()).unwrap();
+    assert_eq!(events.features.names.len(), 24);
+    assert_eq!(entries(&events, 0)[0], ("08:00", "ann", "bob", 10.0));
+    assert_eq!((events.sum(), events.tally.missing), (70.0, 2));
+    let mean = Query { value: "mean(size)".parse().unwrap(), ..query("type", "from", "to") };
+    assert_eq!(entries(&read(MAIL, mean).unwrap(), 0)[0], ("to", "ann", "bob", 15.0));
+    let own = Query { filters: vec!["from=@to".parse().unwrap()], ..query("type", "from", "to") };
+    assert!(read(MAIL, own).unwrap_err().to_string().contains("5 were filtered out"));
+    let filters = ["type=to", "size>=20"].map(|text| text.parse().unwrap()).to_vec();
+    let events = read(MAIL, Query { filters, ..sums }).unwrap();
+    assert_eq!((events.sum(), events.tally.filtered), (20.0, 4));
+    let stream = Query { step: Some("month(time)".parse().unwrap()), ..query("weekday(time)", "from", "to") };
+    let events = read(MAIL, stream).unwrap();
+    // February has no mail, and is no step.
+    assert_eq!(events.steps.as_ref().unwrap().names, ["2001-01", "2001-03"]);
+    assert_eq!(entries(&events, 0), [("Tue", "ann", "bob", 1.0), ("Tue", "bob", "cy, jr", 1.0)]);
+    assert_eq!(entries(&events, 1), [("Fri", "ann", "bob", 1.0), ("Thu", "ann", "bob", 1.0)]);
+}
+
+#[test]
+fn numbers_are_ordered_as_numbers() {
+    let text = "a,b,c\n10,x,1\n9,x,1\n-1,y,1\n";
+    assert_eq!(read(text, query("a", "b", "c")).unwrap().features.names, ["-1", "9", "10"]);
+    assert_eq!(read(text, query("b", "a", "c")).unwrap().rows.names, ["-1", "9", "10"]);
+    let bins = read(text, query("bin(a,5)", "b", "c")).unwrap();
+    assert_eq!(bins.features.names, ["-5", "0", "5", "10"]);
+    assert_eq!(entries(&bins, 0).iter().map(|entry| entry.0).collect::<Vec<_>>(), ["10", "5", "-5"]);
+}
+
+#[test]
+fn points_fall_into_a_grid() {
+    let text = "x,y,who,game,v\n0,0,a,1,1\n4,0,a,1,3\n10,10,a,2,5\n9.9,9.9,a,2,7\n5,0,a,2,1\n99,0,a,2,1\n";
+    let grid = |bounds: &str| query(&format!("grid(x,y,2x2{bounds})"), "who", "who");
+    let events = read(text, grid(",0:10,0:10")).unwrap();
+    assert_eq!(events.features.names, ["2.5:2.5", "7.5:2.5", "2.5:7.5", "7.5:7.5"]);
+    assert_eq!(events.tensor(0).unwrap().values(), [2.0, 1.0, 0.0, 2.0]);
+    assert_eq!(events.tally.outside, 1);
+    // Means are over the events of a cell, not over its points.
+    let means = Query { value: Value::Mean("v".into()), ..grid(",0:10,0:10") };
+    assert_eq!(read(text, means).unwrap().tensor(0).unwrap().values(), [2.0, 1.0, 0.0, 6.0]);
+    let averaged = Query { average_over: Some("game".into()), ..grid(",0:10,0:10") };
+    assert_eq!(read(text, averaged).unwrap().tensor(0).unwrap().values(), [1.0, 0.5, 0.0, 1.0]);
+    // Without bounds, those of the data.
+    assert_eq!(read(text, grid("")).unwrap().tensor(0).unwrap().values(), [3.0, 1.0, 2.0, 0.0]);
+}
+
+#[test]
+fn the_most_active_rows_are_kept() {
+    let text = "f,r,c\n1,a,x\n1,b,x\n2,b,x\n1,c,y\n2,d,x\n3,d,x\n";
+    let events = read(text, Query { keep_rows: Some(2), ..query("f", "r", "c") }).unwrap();
+    assert_eq!((events.rows.names.join(""), events.cols.names.join("")), ("bd".into(), "x".into()));
+    assert_eq!((events.tally.dropped_labels, events.tally.dropped, events.tally.used()), (2, 2, 4));
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let says = |text: &str, query: Query| read(text, query).unwrap_err().to_string();
+    let months = || query("month(time)", "from", "to");
+    assert_eq!(
+        says(MAIL, query("month(date)", "from", "to")),
+        "t.csv has no column \"date\"; it has time, from, to, type, size"
+    );
+    assert_eq!(
+        says("time,from,to\n2001-01-01,a,b\nsoon,a,b\n", months()),
+        "t.csv, line 3, column time: \"soon\" is not a date such as 2018-12-16 or 2018-12-16 09:30"
+    );
+    assert_eq!(
+        says("a,b,c\n1,x,y\ntwo,x,y\n", query("bin(a,1)", "b", "c")),
+        "t.csv, line 3, column a: \"two\" is not a number of at most 1e100"
+    );
+    assert_eq!(
+        says("time,from,to\n2001-01-01,a\n", months()),
+        "t.csv, line 2: the number of fields is \"2\", it must be 3, as in the first line"
+    );
+    assert!(says("time,from,to\n", months()).starts_with("t.csv has no events to learn from: 0 rows"));
+    assert!(says("", months()).contains("no column"));
+    let far = "a,b,c\n0,x,y\n1e14,x,y\n";
+    assert!(says(far, query("bin(a,1)", "b", "c")).contains("at most 1000000 labels"));
+    let mut counter = Counter::new(months());
+    let error = table::csv(&b"time,from,to\n2001-01-01,\xff,b\n"[..], "t.csv", &mut counter).unwrap_err();
+    assert!(
+        error.to_string().contains("line 2, column from") && error.to_string().contains("UTF-8"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_huge_index_space_is_only_what_is_there() {
+    let text = (0..10).map(|at| format!("{},{},{}\n", at % 3, at * 100_000_000 + 7, at * 99_999_999));
+    let text = format!("f,r,c\n{}", text.collect::<String>());
+    let events = read(&text, query("f", "r", "c")).unwrap();
+    assert_eq!(events.shape().to_string(), "3 x 10 x 10");
+}
+
+fn data(file: &str) -> Option<PathBuf> {
+    let Some(folder) = std::env::var_os("NOODL_DATA") else {
+        eprintln!("skipped: {file}, as NOODL_DATA is not set");
+        return None;
+    };
+    Some(Path::new(&folder).join(file))
+}
+
+#[test]
+fn enron_is_the_tensor_of_the_literature() {
+    let Some(path) = data("enron_emails.csv") else { return };
+    let filters = vec!["from!=@to".parse().unwrap()];
+    let events = table::read(&path, Query { filters, ..query("month(time)", "from", "to") }).unwrap();
+    assert_eq!(
+        (events.features.names.len(), events.cells(), events.fibers(), events.sum()),
+        (44, 9_838, 3_007, 34_427.0)
+    );
+    assert_eq!((events.tally.events, events.tally.filtered), (38_131, 3_704));
+}
+
+#[test]
+fn a_season_has_27_weeks() {
+    let Some(path) = data("nba_2018-19_shots.csv.gz") else { return };
+    let shots = Query {
+        step: Some("week(date)".parse().unwrap()),
+        average_over: Some("game".into()),
+        keep_rows: Some(100),
+        ..query("grid(loc_x,loc_y,12x10,-250:250,-52.5:417.5)", "player", "opponent")
+    };
+    let events = table::read(&path, shots).unwrap();
+    assert_eq!((events.shape().to_string(), events.steps()), ("120 x 100 x 30".into(), 27));
+    assert_eq!(events.tally.events, 219_458);
+    assert!(events.tally.outside > 100 && events.tally.outside < 1000, "{}", events.tally.outside);
+}
