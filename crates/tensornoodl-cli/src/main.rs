@@ -1,7 +1,6 @@
 //! `noodl`, TensorNOODL on the command line. `main` turns results into exit codes, no more.
 
 mod cmd;
-mod files;
 mod memory;
 mod plot;
 mod png;
@@ -90,6 +89,8 @@ fn main() -> ExitCode {
 
 fn exit_code(error: &anyhow::Error) -> u8 {
     let core = match error.downcast_ref() {
+        Some(tensornoodl_data::Error::Write { .. }) => return 1,
+        Some(tensornoodl_data::Error::Axis { .. } | tensornoodl_data::Error::Action(_)) => return 2,
         Some(tensornoodl_data::Error::Tensor(core)) => Some(core),
         _ => error.downcast_ref(),
     };

@@ -3,13 +3,16 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime};
 
 use crate::error::Error;
 
 /// An axis, as people write it: `sender`, `month(time)`, `bin(age,10)`, `grid(x,y,12x10)`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
+#[serde(into = "String", try_from = "String")]
 pub enum Axis {
     /// The labels of a column.
     Column(String),
@@ -111,6 +114,20 @@ impl FromStr for Axis {
                  whose name has parentheses goes in quotes",
             )),
         }
+    }
+}
+
+impl From<Axis> for String {
+    fn from(it: Axis) -> String {
+        it.to_string()
+    }
+}
+
+impl TryFrom<String> for Axis {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Axis, Error> {
+        text.parse()
     }
 }
 

@@ -95,6 +95,14 @@ pub enum Error {
         /// What the system says.
         error: std::io::Error,
     },
+    /// A file that cannot be written.
+    #[error("cannot write {file}: {error}")]
+    Write {
+        /// The file.
+        file: String,
+        /// What the system says.
+        error: std::io::Error,
+    },
     /// A name that no action has.
     #[error("the recipe has {0:?}, actions are log2, scale, center")]
     Action(String),

@@ -11,7 +11,7 @@ use crate::labels::{Collector, Labels, intern, number};
 use crate::query::{Filter, Query, Value};
 
 /// What was read, and what was left out.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Tally {
     /// Rows of the table.
     pub events: u64,

@@ -23,7 +23,9 @@
 mod axis;
 mod error;
 mod events;
+pub mod files;
 mod labels;
+mod model;
 mod query;
 mod recipe;
 pub mod table;
@@ -33,6 +35,7 @@ pub use axis::{Axis, Grid, Unit};
 pub use error::Error;
 pub use events::{At, Counter, Events, Tally};
 pub use labels::Labels;
+pub use model::{Card, Model, Record};
 pub use query::{Filter, Query, Value};
 pub use recipe::{Action, Recipe};
 

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::axis::Axis;
 use crate::error::Error;
 
 /// What is made of a table.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Query {
     /// What a pattern extends over.
     pub feature: Axis,
@@ -28,7 +30,8 @@ pub struct Query {
 }
 
 /// What a cell holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+#[serde(into = "String", try_from = "String")]
 pub enum Value {
     /// How many events.
     Count,
@@ -55,6 +58,20 @@ impl FromStr for Value {
     }
 }
 
+impl From<Value> for String {
+    fn from(it: Value) -> String {
+        it.to_string()
+    }
+}
+
+impl TryFrom<String> for Value {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Value, Error> {
+        text.parse()
+    }
+}
+
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -66,7 +83,8 @@ impl fmt::Display for Value {
 }
 
 /// `type=to`, `points>=2`, `from!=@to`: numbers are compared as numbers, everything else as text; @ stands before a column.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
+#[serde(into = "String", try_from = "String")]
 pub struct Filter {
     column: String,
     relation: Relation,
@@ -118,6 +136,20 @@ impl FromStr for Filter {
                 rule: "a column, one of = != < <= > >=, and a value or @ and another column".into(),
             }),
         }
+    }
+}
+
+impl From<Filter> for String {
+    fn from(it: Filter) -> String {
+        it.to_string()
+    }
+}
+
+impl TryFrom<String> for Filter {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Filter, Error> {
+        text.parse()
     }
 }
 

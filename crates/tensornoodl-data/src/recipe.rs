@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use tensornoodl::Tensor;
 
 use crate::error::Error;
@@ -23,7 +25,8 @@ const NAMES: [(Action, &str); 3] =
     [(Action::Log2, "log2"), (Action::Scale, "scale"), (Action::Center, "center")];
 
 /// Actions, in order: `log2,scale,center`. An empty one changes nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq, Default)]
+#[serde(into = "String", try_from = "String")]
 pub struct Recipe(pub Vec<Action>);
 
 impl FromStr for Recipe {
@@ -35,6 +38,20 @@ impl FromStr for Recipe {
             known.map(|known| known.0).ok_or_else(|| Error::Action(name.into()))
         };
         text.split(',').filter(|_| !text.is_empty()).map(action).collect::<Result<_, _>>().map(Recipe)
+    }
+}
+
+impl From<Recipe> for String {
+    fn from(it: Recipe) -> String {
+        it.to_string()
+    }
+}
+
+impl TryFrom<String> for Recipe {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Recipe, Error> {
+        text.parse()
     }
 }
 

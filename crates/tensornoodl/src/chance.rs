@@ -54,6 +54,7 @@ pub(crate) fn climb(fibers: &[f32], mut probes: Vec<f32>, n: usize) -> Vec<Top> 
 
 /// Fibers without patterns: Gaussian, with the covariance of the data.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Null {
     n: usize,
     rng: ChaCha8Rng,
@@ -71,6 +72,7 @@ pub(crate) struct Null {
 /// Makes directions smaller that most fibers share: what is common to all of them is no pattern, and would hide
 /// those that are rare. Where no direction stands out it changes nothing.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Flat {
     /// Unit directions, and by how much they shrink.
     directions: Vec<f32>,
@@ -108,6 +110,21 @@ impl Null {
         let rng = ChaCha8Rng::seed_from_u64(seed ^ 0x6e75_6c6c);
         let (moment, flat, fibers) = (vec![0.0; n * n], Flat::default(), Vec::new());
         Null { n, rng, moment, count: 0, flat, only: None, fibers, drawn_at: 0 }
+    }
+
+    /// Whether its parts fit together.
+    pub(crate) fn is_sound(&self, n: usize) -> bool {
+        let finite = |values: &[f32]| values.iter().all(|value| value.is_finite());
+        self.n == n
+            && self.moment.len() == n * n
+            && self.moment.iter().all(|value| value.is_finite())
+            && self.count <= COVARIANCE
+            && self.flat.directions.len() == n * self.flat.scales.len()
+            && finite(&self.flat.directions)
+            && self.flat.scales.iter().all(|scale| *scale > 0.0 && scale.is_finite())
+            && self.only.as_ref().is_none_or(|only| only.len() == n && finite(only))
+            && self.fibers.len().is_multiple_of(n)
+            && finite(&self.fibers)
     }
 
     /// Looks at fibers of the data, until it has seen enough.

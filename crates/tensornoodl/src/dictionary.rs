@@ -5,6 +5,7 @@ use crate::error::Error;
 
 /// A (n x m): column i is pattern i, of unit length.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Dictionary {
     features: usize,
     values: Vec<f64>,
@@ -21,6 +22,14 @@ impl Dictionary {
             normalise(pattern, column)?;
         }
         Ok(Dictionary { features, values })
+    }
+
+    /// Whether the columns have unit length, as they must.
+    pub(crate) fn is_sound(&self) -> bool {
+        let unit = |column: &[f64]| (dense::dot(column, column) - 1.0).abs() < 1e-9;
+        self.features > 0
+            && self.values.len().is_multiple_of(self.features)
+            && self.values.chunks_exact(self.features).all(unit)
     }
 
     /// No pattern yet.

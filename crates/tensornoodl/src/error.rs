@@ -75,6 +75,9 @@ pub enum Error {
         /// Its norm.
         norm: f64,
     },
+    /// A learner whose parts do not fit together.
+    #[error("this is not the state of a learner: its parts do not fit together")]
+    State,
     /// A tensor whose feature axis does not fit the dictionary.
     #[error("the tensor has {tensor} features, the dictionary has {dictionary}")]
     Features {

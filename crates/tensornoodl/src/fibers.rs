@@ -9,6 +9,7 @@ pub(crate) const BLOCK: usize = 128;
 
 /// Fibers scaled to unit length, in single precision, column by column, and how long they were.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Fibers {
     pub(crate) n: usize,
     pub(crate) values: Vec<f32>,
@@ -24,6 +25,16 @@ impl Fibers {
 
     pub(crate) fn len(&self) -> usize {
         self.lengths.len()
+    }
+
+    /// Whether its parts fit together.
+    pub(crate) fn is_sound(&self, n: usize) -> bool {
+        let count = self.lengths.len();
+        self.n == n
+            && self.values.len() == n * count
+            && self.marks.len() == count
+            && self.values.iter().all(|value| value.is_finite())
+            && self.lengths.iter().all(|length| length.is_finite())
     }
 
     /// Appends a fiber of a tensor, scaled to unit length; one without length is left out.
@@ -107,6 +118,7 @@ pub(crate) fn normalise(x: &mut [f32]) -> bool {
 /// The units of the data, found in it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Scale {
     /// Number of features.
     pub(crate) n: usize,
@@ -120,6 +132,11 @@ pub struct Scale {
 }
 
 impl Scale {
+    /// Whether it can be one.
+    pub(crate) fn is_sound(&self, n: usize) -> bool {
+        self.n == n && [self.code, self.floor, self.noise].iter().all(|unit| unit.is_finite() && *unit >= 0.0)
+    }
+
     /// Whether what is left of a fiber is too short to hold noise and a code.
     pub(crate) fn explains(&self, length: f64, rest: f64) -> bool {
         let noise = self.noise.powi(2) * (1.0 + 3.0 * (2.0 / self.n as f64).sqrt());

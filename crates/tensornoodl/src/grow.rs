@@ -22,6 +22,7 @@ const ENOUGH: usize = 50;
 
 /// How a dictionary grows.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Grow {
     /// So many patterns are taken from the first tensor even if chance finds as clear ones, as long as they explain
     /// something. 0: none but clear ones.
@@ -45,6 +46,7 @@ impl Grow {
 
 /// Fibers waiting to be explained, and what is known of the data.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Growth {
     n: usize,
     options: Grow,
@@ -63,6 +65,7 @@ pub(crate) struct Growth {
 
 /// What is known of one pattern.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Life {
     /// What its fibers had in common when it was found, relative to the most that chance found.
     evidence: f64,
@@ -75,6 +78,7 @@ struct Life {
 
 /// Fibers that show a young pattern.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Young {
     /// Some of those it was found in.
     founders: Fibers,
@@ -89,6 +93,18 @@ const MOST_LATER: usize = 32;
 const GROWN: u64 = 64;
 
 impl Growth {
+    /// Whether its parts fit together.
+    pub(crate) fn is_sound(&self, n: usize, patterns: usize) -> bool {
+        let young = |young: &Young| young.founders.is_sound(n) && young.later.is_sound(n);
+        self.n == n
+            && self.options.check().is_ok()
+            && self.scale.is_none_or(|scale| scale.is_sound(n))
+            && self.null.is_sound(n)
+            && self.pool.is_sound(n)
+            && self.lives.len() == patterns
+            && self.lives.iter().all(|life| life.young.as_ref().is_none_or(young) && !life.evidence.is_nan())
+    }
+
     pub(crate) fn new(n: usize, options: Grow) -> Growth {
         let (null, pool) = (Null::new(n, options.seed), Fibers::new(n));
         Growth { n, options, scale: None, null, pool, fresh: 0, patience: 1, lives: Vec::new(), fibers: 0 }

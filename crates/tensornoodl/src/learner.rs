@@ -26,6 +26,7 @@ const MOST_PASSES: usize = 20;
 
 /// Holds the dictionary and learns from one tensor at a time, for ever.
 #[derive(Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Learner {
     dictionary: Dictionary,
     params: Params,
@@ -36,6 +37,7 @@ pub struct Learner {
     /// When each pattern was seen.
     seen: Vec<Seen>,
     steps: u64,
+    #[cfg_attr(feature = "serde", serde(skip))]
     space: Space,
 }
 
@@ -48,6 +50,7 @@ struct Space {
 
 /// When a pattern was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Seen {
     /// The first and the last step that showed it, 0 if none has, and how many have.
     first: u64,
@@ -162,6 +165,22 @@ impl Learner {
         let evidence: Vec<f64> = start.findings.iter().map(|finding| finding.evidence).collect();
         let growth = Growth::going_on(start.dictionary.features(), grow, start.scale, &evidence);
         Ok(Learner { growth: Some(growth), ..Learner::new(start.dictionary.clone(), params)? })
+    }
+
+    /// Whether a learner that comes from elsewhere, such as a file, can go on: [`Error::State`] if not. One that was made
+    /// here always can.
+    pub fn check(&self) -> Result<(), Error> {
+        self.params.check()?;
+        let (n, m) = (self.dictionary.features(), self.dictionary.patterns());
+        let seen =
+            |seen: &Seen| seen.first <= seen.last && seen.last <= self.steps && seen.times <= self.steps;
+        let sound = self.dictionary.is_sound()
+            && Shape { features: n, rows: 1, cols: 1 }.check().is_ok()
+            && self.adaptive.is_sound(m)
+            && self.growth.as_ref().is_none_or(|growth| growth.is_sound(n, m))
+            && self.seen.len() == m
+            && self.seen.iter().all(seen);
+        if sound { Ok(()) } else { Err(Error::State) }
     }
 
     /// The dictionary as it is now.

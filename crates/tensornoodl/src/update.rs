@@ -308,6 +308,7 @@ pub(crate) fn paper_step(lessons: &Lessons<'_>, eta_a: f64) -> Result<Moved, Err
 /// All of it follows from the data; there is nothing to tune. The numbers below are rounding
 /// levels and tail probabilities.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Adaptive {
     /// P: expected squared error of each pattern; none before its first sight.
     variance: Vec<Option<f64>>,
@@ -318,6 +319,7 @@ pub(crate) struct Adaptive {
 
 /// What no dictionary explains: a sum of squares, in units of the weights, and its degrees of freedom.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Noise {
     squares: f64,
     freedom: f64,
@@ -325,6 +327,7 @@ struct Noise {
 
 /// Sums over all first sights of a pattern, from which the next ones get their P.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Prior {
     /// |G_i|^2.
     squares: f64,
@@ -343,6 +346,19 @@ pub(crate) struct Pass {
 }
 
 impl Adaptive {
+    /// Whether it can be the state of so many patterns.
+    pub(crate) fn is_sound(&self, patterns: usize) -> bool {
+        let fine = |value: &f64| value.is_finite() && *value >= 0.0;
+        let sums = [
+            self.noise.squares,
+            self.noise.freedom,
+            self.prior.squares,
+            self.prior.noise,
+            self.prior.evidence,
+        ];
+        self.variance.len() == patterns && self.variance.iter().flatten().all(fine) && sums.iter().all(fine)
+    }
+
     pub(crate) fn new(patterns: usize) -> Adaptive {
         let (noise, prior) = (Noise::default(), Prior::default());
         Adaptive { variance: vec![None; patterns], noise, prior, tensors: 0 }

@@ -9,7 +9,7 @@ use tensornoodl::synthetic::{Plan, Planted};
 use tensornoodl::{Learner, Params};
 
 use crate::cmd::bench::{median, seconds};
-use crate::files;
+use tensornoodl_data::files;
 
 const EXAMPLES: &str = "\
 Examples:

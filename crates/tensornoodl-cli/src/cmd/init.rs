@@ -13,11 +13,11 @@ use tensornoodl::pairs::{self, Pairs};
 use tensornoodl::recovery::Census;
 use tensornoodl::{Dictionary, Error, Grow};
 
-use crate::files;
 use crate::plot;
 use crate::progress::Spinner;
 use crate::source::{self, Source};
 use crate::svg;
+use tensornoodl_data::files;
 
 const EXAMPLES: &str = "\
 Examples:

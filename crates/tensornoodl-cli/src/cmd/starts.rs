@@ -11,7 +11,8 @@ use tensornoodl::recovery::Census;
 use tensornoodl::synthetic::{Plan, Planted};
 use tensornoodl::{Dictionary, Error, Grow, Tensor, init};
 
-use crate::{files, memory, svg};
+use crate::{memory, svg};
+use tensornoodl_data::files;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use experiments::{BatchMethod, BatchOutcome, keep, run_batch};
 
 use super::{Progress, RunArgs, SEEDS, grid};
-use crate::files;
+use tensornoodl_data::files;
 
 /// Patterns by default.
 pub(crate) const PATTERNS: [usize; 3] = [50, 150, 300];

@@ -12,7 +12,7 @@ use experiments::{Entry, Fu, fu};
 use serde::Serialize;
 use tensornoodl_data::{Error, tns};
 
-use crate::files;
+use tensornoodl_data::files;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,8 +8,9 @@ use experiments::{Line, MethodName, Outcome, Work, lines};
 use tensornoodl::Error;
 
 use super::{ALPHAS, PATTERNS, RunArgs, SEEDS, SIZES, grid, outcomes, title};
+use crate::png;
 use crate::svg::{self, Chart, Series};
-use crate::{files, png};
+use tensornoodl_data::files;
 
 const EXAMPLES: &str = "\
 Examples:

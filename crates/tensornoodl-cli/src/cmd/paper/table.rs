@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use experiments::{Line, MethodName, Work, lines};
 
 use super::{ALPHAS, PATTERNS, RunArgs, SEEDS, SIZES, grid, outcomes, title};
-use crate::files;
+use tensornoodl_data::files;
 
 const EXAMPLES: &str = "\
 Examples:

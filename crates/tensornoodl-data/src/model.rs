@@ -1,0 +1,370 @@
+//! The model file: one safetensors file with the patterns, the factors of every step, and a JSON document with the labels and
+//! how it all came about. Python reads it with the package safetensors.
+//!
+//! | tensor | shape | |
+//! | --- | --- | --- |
+//! | `patterns` | m x n, f64 | a row is a pattern, of unit length |
+//! | `rows.step`, `.pattern`, `.index` | i64 | where the row factors are not zero: in which step, pattern and row |
+//! | `rows.value` | f64 | and what they are there |
+//! | `cols.step`, `.pattern`, `.index`, `.value` | | the same for the col factors |
+//! | `rank_one.step`, `.pattern`, `.value` | | the share of a pattern's energy that its factors hold |
+//! | `learner` | bytes | the state of the learner, for whoever goes on |
+//!
+//! The metadata has one entry, `tensornoodl`: the [`Card`] as JSON.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use safetensors::{Dtype, SafeTensors, View};
+use serde::{Deserialize, Serialize};
+use tensornoodl::{Factors, Learner, Sparse, Step, Tensor};
+
+use crate::error::Error;
+use crate::events::{Events, Tally};
+use crate::files;
+use crate::query::Query;
+use crate::recipe::Recipe;
+
+/// The version of the format that is written. Others are refused.
+const FORMAT: u32 = 1;
+
+/// Patterns, factors, and where they come from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// All that is not a number of the model.
+    pub card: Card,
+    /// Goes on learning.
+    pub learner: Learner,
+    /// Of every step so far.
+    pub factors: Vec<Factors>,
+}
+
+/// All that is not a number of the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Card {
+    /// Version of the format.
+    pub format: u32,
+    /// Version of this library.
+    pub version: String,
+    /// The table.
+    pub table: String,
+    /// What made it, for those who want it again.
+    pub command: String,
+    /// What was made of the table.
+    pub query: Query,
+    /// And done to the tensors.
+    pub recipe: Recipe,
+    /// Labels of the features.
+    pub features: Vec<String>,
+    /// Labels of the rows.
+    pub rows: Vec<String>,
+    /// Labels of the cols.
+    pub cols: Vec<String>,
+    /// Labels of the steps, learned or not.
+    pub steps: Vec<String>,
+    /// What was read, and what was left out.
+    pub tally: Tally,
+    /// Of every step so far.
+    pub history: Vec<Record>,
+}
+
+/// What happened in a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Fibers of the tensor.
+    pub fibers: usize,
+    /// |Y - A X|_F / |Y|_F.
+    pub fit: f64,
+    /// |A(t+1) - A(t)|_F / |A(t)|_F.
+    pub change: f64,
+    /// Mean number of patterns in a fiber.
+    pub mean_code_size: f64,
+    /// Passes over the tensor.
+    pub passes: usize,
+    /// Patterns after it.
+    pub patterns: usize,
+    /// Found in it.
+    pub found: usize,
+    /// Lost in it.
+    pub lost: usize,
+}
+
+impl Model {
+    /// Before the first step.
+    pub fn new(
+        learner: Learner,
+        events: &Events,
+        recipe: Recipe,
+        table: &str,
+        query: Query,
+        command: &str,
+    ) -> Model {
+        let card = Card {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION").into(),
+            table: table.into(),
+            command: command.into(),
+            query,
+            recipe,
+            features: events.features.names.clone(),
+            rows: events.rows.names.clone(),
+            cols: events.cols.names.clone(),
+            steps: events.steps.as_ref().map_or(vec!["all".into()], |steps| steps.names.clone()),
+            tally: events.tally.clone(),
+            history: Vec::new(),
+        };
+        Model { card, learner, factors: Vec::new() }
+    }
+
+    /// Learns from the tensor of the next step.
+    pub fn learn(&mut self, tensor: &Tensor<'_>) -> Result<Step, Error> {
+        let step = self.learner.learn(tensor)?;
+        // Patterns that are gone have no factors either.
+        for factors in self.factors.iter_mut().filter(|_| !step.lost.is_empty()) {
+            let keep = |sparse: &Sparse| {
+                let mut kept = Sparse::new(sparse.rows());
+                let columns =
+                    sparse.columns().enumerate().filter(|(pattern, _)| !step.lost.contains(pattern));
+                columns.for_each(|(_, column)| kept.push(column));
+                kept
+            };
+            let rank_one = factors.rank_one.iter().enumerate();
+            let rank_one =
+                rank_one.filter(|(pattern, _)| !step.lost.contains(pattern)).map(|(_, share)| *share);
+            *factors = Factors {
+                rows: keep(&factors.rows),
+                cols: keep(&factors.cols),
+                rank_one: rank_one.collect(),
+            };
+        }
+        self.factors.push(step.codes.untangle());
+        self.card.history.push(Record {
+            fibers: step.fibers,
+            fit: step.fit,
+            change: step.change,
+            mean_code_size: step.mean_code_size,
+            passes: step.passes,
+            patterns: self.learner.dictionary().patterns(),
+            found: step.found,
+            lost: step.lost.len(),
+        });
+        Ok(step)
+    }
+
+    /// Writes it, aside and then renamed.
+    pub fn save(&self, path: &Path) -> Result<(), Error> {
+        files::write(path, self.to_bytes()?)
+    }
+
+    /// Reads it.
+    pub fn load(path: &Path) -> Result<Model, Error> {
+        let file = path.display().to_string();
+        let bytes = std::fs::read(path).map_err(|error| Error::Read { file: file.clone(), error })?;
+        Model::from_bytes(&bytes, &file)
+    }
+
+    /// As in the file.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        let cannot = |what: String| Error::Format { file: "the model".into(), format: "a model", what };
+        let dictionary = self.learner.dictionary();
+        let mut tensors = vec![(
+            "patterns".to_owned(),
+            Array::floats(dictionary.values().to_vec())
+                .shaped(vec![dictionary.patterns(), dictionary.features()]),
+        )];
+        let mut list = |name: &str, of: &dyn Fn(&Factors) -> &Sparse| {
+            let mut columns = [Vec::new(), Vec::new(), Vec::new()];
+            let mut values = Vec::new();
+            for (step, factors) in self.factors.iter().enumerate() {
+                for (pattern, column) in of(factors).columns().enumerate() {
+                    for &(index, value) in column {
+                        let at = [step as i64, pattern as i64, i64::from(index)];
+                        columns.iter_mut().zip(at).for_each(|(column, at)| column.push(at));
+                        values.push(value);
+                    }
+                }
+            }
+            for (part, column) in ["step", "pattern", "index"].into_iter().zip(columns) {
+                tensors.push((format!("{name}.{part}"), Array::wholes(&column)));
+            }
+            tensors.push((format!("{name}.value"), Array::floats(values)));
+        };
+        list("rows", &|factors| &factors.rows);
+        list("cols", &|factors| &factors.cols);
+        let shares = self.factors.iter().enumerate().flat_map(|(step, factors)| {
+            factors
+                .rank_one
+                .iter()
+                .enumerate()
+                .map(move |(pattern, share)| (step as i64, pattern as i64, *share))
+        });
+        let shares: Vec<(i64, i64, f64)> = shares.collect();
+        tensors.push((
+            "rank_one.step".into(),
+            Array::wholes(&shares.iter().map(|share| share.0).collect::<Vec<_>>()),
+        ));
+        tensors.push((
+            "rank_one.pattern".into(),
+            Array::wholes(&shares.iter().map(|share| share.1).collect::<Vec<_>>()),
+        ));
+        tensors.push(("rank_one.value".into(), Array::floats(shares.iter().map(|share| share.2).collect())));
+        let state = postcard::to_stdvec(&self.learner).map_err(|error| cannot(error.to_string()))?;
+        tensors.push(("learner".into(), Array { dtype: Dtype::U8, shape: vec![state.len()], bytes: state }));
+        let card = serde_json::to_string(&self.card).map_err(|error| cannot(error.to_string()))?;
+        let metadata = HashMap::from([("tensornoodl".to_owned(), card)]);
+        safetensors::serialize(tensors, Some(metadata)).map_err(|error| cannot(error.to_string()))
+    }
+
+    /// From a file, whoever made it: what does not fit together is refused.
+    pub fn from_bytes(bytes: &[u8], file: &str) -> Result<Model, Error> {
+        let cannot = |what: String| Error::Format { file: file.into(), format: "a model", what };
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| cannot(error.to_string()))?;
+        let card = header.metadata().as_ref().and_then(|metadata| metadata.get("tensornoodl"));
+        let card = card.ok_or_else(|| cannot("it has no card named tensornoodl".into()))?;
+        let format: Format = serde_json::from_str(card).map_err(|error| cannot(error.to_string()))?;
+        if format.format != FORMAT {
+            return Err(cannot(format!("its format is {}, this program knows {FORMAT}", format.format)));
+        }
+        let card: Card = serde_json::from_str(card).map_err(|error| cannot(error.to_string()))?;
+        let tensors = SafeTensors::deserialize(bytes).map_err(|error| cannot(error.to_string()))?;
+        let get = |name: &str, dtype: Dtype| {
+            let tensor = tensors.tensor(name).map_err(|error| cannot(error.to_string()))?;
+            if tensor.dtype() != dtype {
+                return Err(cannot(format!("{name} is {:?}, not {dtype:?}", tensor.dtype())));
+            }
+            Ok(tensor)
+        };
+        let wholes = |name: &str| Ok::<_, Error>(words(get(name, Dtype::I64)?.data(), i64::from_le_bytes));
+        let floats = |name: &str| {
+            let values = words(get(name, Dtype::F64)?.data(), f64::from_le_bytes);
+            let finite = values.iter().all(|value| value.is_finite());
+            if finite { Ok(values) } else { Err(cannot(format!("{name} has values that are not finite"))) }
+        };
+        let learner: Learner = postcard::from_bytes(get("learner", Dtype::U8)?.data())
+            .map_err(|error| cannot(format!("the state of its learner: {error}")))?;
+        learner.check().map_err(|error| cannot(error.to_string()))?;
+        let (dictionary, steps) = (learner.dictionary(), card.history.len());
+        if get("patterns", Dtype::F64)?.shape() != [dictionary.patterns(), dictionary.features()]
+            || floats("patterns")? != dictionary.values()
+        {
+            return Err(cannot("its patterns are not those of its learner".into()));
+        }
+        if card.features.len() != dictionary.features() || card.steps.len() < steps {
+            return Err(cannot("its labels do not fit its patterns".into()));
+        }
+        // Patterns of each step: those that were found later have no factors there.
+        let count = |shares: &[i64], step: usize| shares.iter().filter(|at| **at == step as i64).count();
+        let (share_steps, shares) = (wholes("rank_one.step")?, floats("rank_one.value")?);
+        let known =
+            share_steps.iter().all(|step| (0..steps as i64).contains(step)) && share_steps.is_sorted();
+        if share_steps.len() != shares.len() || !known {
+            return Err(cannot("rank_one does not fit its steps".into()));
+        }
+        let counts: Vec<usize> = (0..steps).map(|step| count(&share_steps, step)).collect();
+        if counts.iter().any(|count| *count > dictionary.patterns()) {
+            return Err(cannot("rank_one does not fit its patterns".into()));
+        }
+        let list = |name: &str, length: usize| {
+            let columns = ["step", "pattern", "index"].map(|part| wholes(&format!("{name}.{part}")));
+            let [step, pattern, index] = columns;
+            factors(&step?, &pattern?, &index?, &floats(&format!("{name}.value"))?, length, &counts)
+                .ok_or_else(|| cannot(format!("{name} is out of order or out of bounds")))
+        };
+        let rows = list("rows", card.rows.len())?;
+        let cols = list("cols", card.cols.len())?;
+        let mut rest = shares.as_slice();
+        let mut factors = Vec::new();
+        for ((rows, cols), count) in rows.into_iter().zip(cols).zip(&counts) {
+            let (here, later) = rest.split_at(*count);
+            rest = later;
+            factors.push(Factors { rows, cols, rank_one: here.to_vec() });
+        }
+        Ok(Model { card, learner, factors })
+    }
+}
+
+/// What can be said of a card of any format.
+#[derive(Deserialize)]
+struct Format {
+    format: u32,
+}
+
+/// A matrix for every step; none if anything is out of order.
+fn factors(
+    steps: &[i64],
+    patterns: &[i64],
+    indices: &[i64],
+    values: &[f64],
+    length: usize,
+    counts: &[usize],
+) -> Option<Vec<Sparse>> {
+    let all = values.len();
+    if [steps.len(), patterns.len(), indices.len()].iter().any(|other| *other != all) {
+        return None;
+    }
+    let mut at = 0;
+    let mut matrices = Vec::new();
+    for (step, count) in counts.iter().enumerate() {
+        let mut matrix = Sparse::new(length);
+        for pattern in 0..*count {
+            let mut column: Vec<(u32, f64)> = Vec::new();
+            while at < all && (steps[at], patterns[at]) == (step as i64, pattern as i64) {
+                let index = u32::try_from(indices[at]).ok().filter(|index| (*index as usize) < length)?;
+                if column.last().is_some_and(|last| last.0 >= index) {
+                    return None;
+                }
+                column.push((index, values[at]));
+                at += 1;
+            }
+            matrix.push(&column);
+        }
+        matrices.push(matrix);
+    }
+    (at == all).then_some(matrices)
+}
+
+fn words<T>(bytes: &[u8], from: impl Fn([u8; 8]) -> T) -> Vec<T> {
+    let word = |bytes: &[u8]| from([0, 1, 2, 3, 4, 5, 6, 7].map(|at| bytes[at]));
+    bytes.chunks_exact(8).map(word).collect()
+}
+
+/// A tensor to be written.
+struct Array {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Array {
+    fn floats(values: Vec<f64>) -> Array {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        Array { dtype: Dtype::F64, shape: vec![values.len()], bytes }
+    }
+
+    fn wholes(values: &[i64]) -> Array {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        Array { dtype: Dtype::I64, shape: vec![values.len()], bytes }
+    }
+
+    fn shaped(self, shape: Vec<usize>) -> Array {
+        Array { shape, ..self }
+    }
+}
+
+impl View for Array {
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> std::borrow::Cow<'_, [u8]> {
+        self.bytes.as_slice().into()
+    }
+
+    fn data_len(&self) -> usize {
+        self.bytes.len()
+    }
+}
