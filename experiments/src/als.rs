@@ -18,7 +18,7 @@ use crate::linear::{dot, entrywise, normalize};
 pub struct Als {
     /// Sweeps at most.
     pub most_sweeps: usize,
-    /// The change of the fit that ends them.
+    /// The change of A, |A' - A|_F / |A|_F, that ends them.
     pub tolerance: f64,
     /// Sweeps that begin by making the columns of each factor orthogonal; needs no more patterns than any axis is long.
     pub orthogonal_sweeps: usize,
@@ -26,35 +26,31 @@ pub struct Als {
 
 impl Default for Als {
     fn default() -> Self {
-        Als { most_sweeps: 200, tolerance: 1e-12, orthogonal_sweeps: 0 }
+        Als { most_sweeps: 200, tolerance: 1e-14, orthogonal_sweeps: 0 }
     }
 }
 
 /// Improves the factors of one tensor; returns the sweeps made.
 pub fn als(tensor: &Tensor<'_>, cp: &mut Cp, options: Als) -> usize {
     let shape = tensor.shape();
-    let energy = dot(tensor.values(), tensor.values());
-    let mut fit = f64::INFINITY;
     for sweep in 0..options.most_sweeps {
         if sweep < options.orthogonal_sweeps {
             orthogonalize(&mut cp.features, shape.features);
             orthogonalize(&mut cp.rows, shape.rows);
             orthogonalize(&mut cp.cols, shape.cols);
         }
+        let before = cp.features.clone();
         cp.features = solve(&cp.along_features(tensor), &entrywise(&cp.gram_rows(), &cp.gram_cols()));
         normalize(&mut cp.features, shape.features);
         let (scores, gram) = (cp.scores(tensor), cp.gram_features());
         cp.rows = solve(&cp.along_rows(tensor, &scores), &entrywise(&gram, &cp.gram_cols()));
         normalize(&mut cp.rows, shape.rows);
-        let (along, second) = (cp.along_cols(tensor, &scores), entrywise(&gram, &cp.gram_rows()));
-        cp.cols = solve(&along, &second);
-        // |Z - Zhat|^2 = |Z|^2 - 2 <along, C> + sum of (A'A * B'B * C'C).
-        let model: f64 = entrywise(&second, &cp.gram_cols()).iter().sum();
-        let next = ((energy - 2.0 * dot(&along, &cp.cols) + model).max(0.0) / energy).sqrt();
-        if (fit - next).abs() < options.tolerance {
+        cp.cols = solve(&cp.along_cols(tensor, &scores), &entrywise(&gram, &cp.gram_rows()));
+        let moved: f64 = cp.features.iter().zip(&before).map(|(a, b)| (a - b).powi(2)).sum();
+        // The fit would not do: it is a difference of sums, and stands still long before A does.
+        if sweep > options.orthogonal_sweeps && moved <= options.tolerance.powi(2) * cp.patterns() as f64 {
             return sweep + 1;
         }
-        fit = next;
     }
     options.most_sweeps
 }
@@ -74,7 +70,7 @@ fn solve(right: &[f64], v: &[f64]) -> Vec<f64> {
     (0..m).flat_map(|i| (0..length).map(|at| solved[(i, at)]).collect::<Vec<f64>>()).collect()
 }
 
-/// Gram and Schmidt, twice; columns that vanish stay zero.
+/// Gram and Schmidt, twice.
 fn orthogonalize(factor: &mut [f64], length: usize) {
     for i in 0..factor.len() / length {
         let (before, rest) = factor.split_at_mut(i * length);

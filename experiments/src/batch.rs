@@ -32,7 +32,7 @@ pub enum BatchMethod {
     OrthAls,
     /// Tensor power method with clustering, told m.
     Power,
-    /// Truncated power method, told m and the expected number of non-zeros of a row and a col factor.
+    /// Truncated power method, told m and how many non-zeros a row and a col factor may have.
     TruncatedPower,
 }
 
@@ -92,7 +92,7 @@ pub struct BatchOutcome {
     pub method: BatchMethod,
     /// Patterns that at least two fibers show.
     pub seen: usize,
-    /// Patterns found, nearer than 0.5.
+    /// Those of them found, nearer than 0.5.
     pub found: usize,
     /// Patterns that stand for none.
     pub spurious: usize,
@@ -108,17 +108,23 @@ pub struct BatchOutcome {
     pub seconds: f64,
 }
 
+/// A pattern that is nearer than this is found.
+const NEAR: f64 = 0.5;
+
 /// Random starts of the alternating methods; the best fit is kept.
 const RESTARTS: u64 = 5;
 
 /// Passes of TensorNOODL.
 const PASSES: usize = 100;
 
-/// Runs one method; none where it does not apply.
+/// Runs one method; none where it does not apply, or where the tensor is empty.
 pub fn run_batch(cell: Cell, method: BatchMethod) -> Result<Option<BatchOutcome>, Error> {
     let planted = Planted::new(cell.plan())?;
     let truth = planted.true_dictionary();
     let PlantedTensor { tensor, true_codes, .. } = planted.tensor(1);
+    if tensor.fibers() == 0 {
+        return Ok(None);
+    }
     let shape = tensor.shape();
     let floor = Params::default().code_floor / 2.0;
     let begun = Instant::now();
@@ -130,7 +136,7 @@ pub fn run_batch(cell: Cell, method: BatchMethod) -> Result<Option<BatchOutcome>
     let random = |orthogonal_sweeps: usize| {
         let options = Als { orthogonal_sweeps, ..Als::default() };
         let tries = (0..RESTARTS).map(|restart| {
-            let mut cp = random(shape, cell.patterns, cell.seed * RESTARTS + restart);
+            let mut cp = random(shape, cell.patterns, cell.seed.wrapping_mul(RESTARTS).wrapping_add(restart));
             als(&tensor, &mut cp, options);
             let cp = cp.alive();
             (cp.fit(&tensor), cp)
@@ -155,12 +161,17 @@ pub fn run_batch(cell: Cell, method: BatchMethod) -> Result<Option<BatchOutcome>
         BatchMethod::OrthAls => random(20),
         BatchMethod::Power => Some(power(&tensor, cell.patterns, of_power)),
         BatchMethod::TruncatedPower => {
-            let expected = |length: usize| (cell.alpha * length as f64).ceil() as usize;
-            let kept = Some((expected(shape.rows), expected(shape.cols)));
+            // Two standard deviations above the mean: to keep too few biases more than to keep too many.
+            let most = |length: usize| {
+                let mean = cell.alpha * length as f64;
+                (mean + 2.0 * (mean * (1.0 - cell.alpha)).sqrt()).ceil() as usize
+            };
+            let kept = Some((most(shape.rows), most(shape.cols)));
             Some(power(&tensor, cell.patterns, Power { kept, residual_sweeps: 0, ..of_power }))
         }
     };
     let (dictionary, codes) = match (method, cp.map(Cp::alive)) {
+        (_, Some(cp)) if cp.patterns() == 0 => return Ok(None),
         (_, Some(cp)) => (cp.dictionary()?, cp.codes(&tensor, floor)),
         (BatchMethod::NoodlNear, None) => {
             noodl(Learner::new(planted.start(planted.paper_distance())?, params)?)?
@@ -173,17 +184,15 @@ pub fn run_batch(cell: Cell, method: BatchMethod) -> Result<Option<BatchOutcome>
     for code in true_codes.matrix().columns() {
         code.iter().for_each(|entry| shown[entry.0 as usize] += 1);
     }
-    let census = Census::new(&dictionary, truth, &shown)?;
-    let distances = matching.distances(&dictionary, truth);
-    let mut distances: Vec<f64> =
-        distances.into_iter().zip(&shown).filter(|(_, shown)| **shown >= 2).map(|d| d.0).collect();
+    let distances = matching.distances(&dictionary, truth).into_iter().zip(&shown);
+    let mut distances: Vec<f64> = distances.filter(|(_, shown)| **shown >= 2).map(|seen| seen.0).collect();
     distances.sort_by(f64::total_cmp);
     Ok(Some(BatchOutcome {
         cell,
         method,
-        seen: census.seen,
-        found: census.found,
-        spurious: census.spurious,
+        seen: distances.len(),
+        found: distances.iter().filter(|distance| **distance <= NEAR).count(),
+        spurious: Census::new(&dictionary, truth, &shown)?.spurious,
         median_distance: distances.get(distances.len() / 2).copied().unwrap_or(0.0),
         error_a: (distances.iter().map(|d| d * d).sum::<f64>() / distances.len().max(1) as f64).sqrt(),
         error_x: matching.error_x(&codes, &true_codes),

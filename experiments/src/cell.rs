@@ -119,13 +119,16 @@ pub struct Outcome {
     pub method: MethodName,
     /// Tensors learned from.
     pub steps: u64,
+    /// Whether TensorNOODL came to 1e-10, however many tensors that took; the others are not asked to.
+    pub converged: bool,
     /// The first step by which every pattern had appeared.
     pub coverage_step: Option<u64>,
     /// Relative error of A.
     pub error_a: f64,
     /// The method's own codes of the last tensor.
     pub own: Recovered,
-    /// Lasso codes of the last tensor with the lambda, of ten, that comes nearest to the truth: an oracle chose it.
+    /// Lasso codes of the last tensor with the lambda, of ten, that comes nearest to the truth: an oracle chose it. None if the
+    /// last tensor is empty.
     pub lasso_oracle: Option<Recovered>,
     /// Lasso codes with the lambda that the Bayesian information criterion chooses, without the truth.
     pub lasso_honest: Option<Recovered>,
@@ -142,7 +145,7 @@ pub struct Outcome {
 }
 
 /// Goal of TensorNOODL, and the most tensors it gets for it.
-const TOLERANCE: f64 = 1e-10;
+pub(crate) const TOLERANCE: f64 = 1e-10;
 const MOST_STEPS: u64 = 1000;
 
 /// n of all experiments.
@@ -224,7 +227,6 @@ pub fn run(
             lambda,
         };
         let lambdas = lambdas();
-        // The same codes as by FISTA, in a tenth of the time.
         let path = Lasso::new(dictionary).path(&tensor, &lambdas, Solver::Descent);
         let recovered: Vec<Recovered> =
             path.iter().zip(&lambdas).map(|(codes, &lambda)| compare(codes, Some(lambda))).collect();
@@ -238,6 +240,7 @@ pub fn run(
         cell,
         method,
         steps,
+        converged: !method.is_noodl() || errors[errors.len() - 1] <= TOLERANCE,
         coverage_step,
         error_a: errors[errors.len() - 1],
         own,

@@ -5,7 +5,7 @@
 
 use tensornoodl::{Codes, Dictionary, Error, Factors, Shape, Sparse, Tensor};
 
-use crate::linear::{dot, normalize, product_transposed, transposed_product};
+use crate::linear::{BLOCK, dot, normalize, product, product_transposed, transposed_product};
 
 /// A CP factorization; factors are n x m, J x m and K x m, column by column.
 #[derive(Debug, Clone)]
@@ -72,22 +72,43 @@ impl Cp {
         Codes::new(matrix, tensor)
     }
 
-    /// |Z - sum A_i o B_i o C_i|_F / |Z|_F.
+    /// |Z - sum A_i o B_i o C_i|_F / |Z|_F, place by place: sums of squares would cancel to 1e-8.
     pub fn fit(&self, tensor: &Tensor<'_>) -> f64 {
+        let Shape { features: n, rows, cols } = self.shape;
         let energy = dot(tensor.values(), tensor.values());
-        let model: f64 = (self.gram_features().iter().zip(self.gram_rows()).zip(self.gram_cols()))
-            .map(|((a, b), c)| a * b * c)
-            .sum();
-        let along = dot(&self.along_features(tensor), &self.features);
-        ((energy - 2.0 * along + model).max(0.0) / energy).sqrt()
+        if energy == 0.0 || self.patterns() == 0 {
+            return if energy > 0.0 { 1.0 } else { 0.0 };
+        }
+        let mut fiber_at: Vec<Option<usize>> = vec![None; rows * cols];
+        for (fiber, place) in tensor.places().iter().enumerate() {
+            fiber_at[place.row as usize * cols + place.col as usize] = Some(fiber);
+        }
+        let mut rest = 0.0;
+        for (block, fibers) in fiber_at.chunks(BLOCK).enumerate() {
+            let places = (block * BLOCK..block * BLOCK + fibers.len()).map(|at| (at / cols, at % cols));
+            let mut model = vec![0.0; n * fibers.len()];
+            product(&mut model, &self.features, &self.weights_at(places), n);
+            for (model, fiber) in model.chunks_exact(n).zip(fibers) {
+                rest += match fiber {
+                    Some(fiber) => {
+                        tensor.fiber(*fiber).iter().zip(model).map(|(y, z)| (y - z).powi(2)).sum::<f64>()
+                    }
+                    None => dot(model, model),
+                };
+            }
+        }
+        (rest / energy).sqrt()
     }
 
     /// B_j * C_k for every fiber, m x p.
     fn weights(&self, tensor: &Tensor<'_>) -> Vec<f64> {
+        self.weights_at(tensor.places().iter().map(|place| (place.row as usize, place.col as usize)))
+    }
+
+    fn weights_at(&self, places: impl Iterator<Item = (usize, usize)>) -> Vec<f64> {
         let (m, Shape { rows, cols, .. }) = (self.patterns(), self.shape);
-        let mut weights = Vec::with_capacity(m * tensor.fibers());
-        for place in tensor.places() {
-            let (row, col) = (place.row as usize, place.col as usize);
+        let mut weights = Vec::with_capacity(m * places.size_hint().0);
+        for (row, col) in places {
             weights.extend((0..m).map(|i| self.rows[i * rows + row] * self.cols[i * cols + col]));
         }
         weights

@@ -1,9 +1,11 @@
 //! The Lasso, min |y - A x|^2 / 2 + lambda |x|_1, in Gram form: with d = A'y and G = A'A the fiber itself is no longer
 //! needed. Three solvers that agree: ISTA, FISTA (Beck and Teboulle 2009) and coordinate descent.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use tensornoodl::{Codes, Dictionary, Sparse, Tensor};
 
-use crate::linear::{by_blocks, dot};
+use crate::linear::{add, by_blocks, dot};
 
 /// How it is solved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,13 +14,17 @@ pub enum Solver {
     Ista,
     /// The same with momentum.
     Fista,
-    /// One coordinate at a time, the one that gains most.
+    /// One coordinate at a time, in turn.
     Descent,
 }
 
-/// Steps at most, and the largest change of an entry that ends them.
-const MOST_STEPS: usize = 5_000;
-const SETTLED: f64 = 1e-10;
+/// Proximal steps, or sweeps over all coordinates, at most, and the largest change of an entry, over lambda, that ends them.
+const MOST_STEPS: usize = 20_000;
+const MOST_SWEEPS: usize = 1_000;
+const SETTLED: f64 = 1e-6;
+
+/// A code, and whether it settled.
+pub type Solved = (Vec<(u32, f64)>, bool);
 
 /// A dictionary, ready for the Lasso.
 pub struct Lasso<'a> {
@@ -36,17 +42,26 @@ impl Lasso<'_> {
         Lasso { dictionary, gram, lipschitz }
     }
 
-    /// Codes of a tensor for each lambda, which come in decreasing order: each is the start of the next.
+    /// Codes of a tensor for each lambda, which come in decreasing order: each is the start of the next. It ends before the
+    /// first lambda at which a code does not settle: where the dictionary is a little off, small lambdas fit what is off by
+    /// hundreds of codes, and nobody would want those.
     pub fn path(&self, tensor: &Tensor<'_>, lambdas: &[f64], solver: Solver) -> Vec<Codes> {
         let m = self.dictionary.patterns();
+        // Lambdas at which all codes so far have settled.
+        let settled = AtomicUsize::new(lambdas.len());
         let blocks = by_blocks(self.dictionary, tensor, |_, scores| {
             let path = |d: &[f64]| {
-                let mut x = Vec::new();
-                let step = |&lambda: &f64| {
-                    x = self.solve(d, lambda, std::mem::take(&mut x), solver);
-                    x.clone()
-                };
-                lambdas.iter().map(step).collect::<Vec<_>>()
+                let mut path: Vec<Vec<(u32, f64)>> = Vec::new();
+                while path.len() < settled.load(Ordering::Relaxed) {
+                    let start = path.last().cloned().unwrap_or_default();
+                    let (x, done) = self.solve(d, lambdas[path.len()], start, solver);
+                    if !done {
+                        settled.fetch_min(path.len(), Ordering::Relaxed);
+                        break;
+                    }
+                    path.push(x);
+                }
+                path
             };
             scores.chunks_exact(m).map(path).collect::<Vec<_>>()
         });
@@ -55,11 +70,11 @@ impl Lasso<'_> {
             blocks.iter().flatten().for_each(|path| matrix.push(&path[at]));
             Codes::new(matrix, tensor)
         };
-        (0..lambdas.len()).map(codes).collect()
+        (0..settled.into_inner()).map(codes).collect()
     }
 
     /// The code of one fiber with d = A'y, from a start near to it.
-    pub fn solve(&self, d: &[f64], lambda: f64, start: Vec<(u32, f64)>, solver: Solver) -> Vec<(u32, f64)> {
+    pub fn solve(&self, d: &[f64], lambda: f64, start: Vec<(u32, f64)>, solver: Solver) -> Solved {
         match solver {
             Solver::Ista => self.proximal(d, lambda, start, false),
             Solver::Fista => self.proximal(d, lambda, start, true),
@@ -78,14 +93,13 @@ impl Lasso<'_> {
     }
 
     /// x <- shrink(z + (d - G z) / L, lambda / L). With momentum, z runs ahead of x.
-    fn proximal(&self, d: &[f64], lambda: f64, start: Vec<(u32, f64)>, momentum: bool) -> Vec<(u32, f64)> {
+    fn proximal(&self, d: &[f64], lambda: f64, start: Vec<(u32, f64)>, momentum: bool) -> Solved {
         let (step, m) = (1.0 / self.lipschitz, d.len());
         let dense = |x: &[(u32, f64)]| {
             let mut values = vec![0.0; m];
             x.iter().for_each(|&(i, x)| values[i as usize] = x);
             values
         };
-        let sparse = |x: &[f64]| (0..).zip(x.iter().copied()).filter(|(_, x)| *x != 0.0).collect::<Vec<_>>();
         let mut x = dense(&start);
         let (mut z, mut pace) = (x.clone(), 1.0_f64);
         for _ in 0..MOST_STEPS {
@@ -96,33 +110,42 @@ impl Lasso<'_> {
             let ahead = if momentum { (pace - 1.0) / faster } else { 0.0 };
             z = next.iter().zip(&x).map(|(next, x)| next + ahead * (next - x)).collect();
             (x, pace) = (next, faster);
-            if change < SETTLED {
-                break;
+            if change < SETTLED * lambda {
+                return (sparse(&x), true);
             }
         }
-        sparse(&x)
+        (sparse(&x), false)
     }
 
-    fn descend(&self, d: &[f64], lambda: f64, start: Vec<(u32, f64)>) -> Vec<(u32, f64)> {
+    /// Columns have unit length: the best x_i, all else fixed, is shrink(c_i + x_i, lambda) for c = d - G x.
+    fn descend(&self, d: &[f64], lambda: f64, start: Vec<(u32, f64)>) -> Solved {
         let m = d.len();
         let mut c = self.correlations(d, &start);
         let mut x = vec![0.0; m];
         start.iter().for_each(|&(i, value)| x[i as usize] = value);
-        for _ in 0..MOST_STEPS {
-            // Columns have unit length: the best x_i, all else fixed, is shrink(c_i + x_i, lambda).
-            let change = |i: usize| shrink(c[i] + x[i], lambda) - x[i];
-            let Some((i, by)) = (0..m).map(|i| (i, change(i))).max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
-            else {
-                break;
-            };
-            if by.abs() < SETTLED {
-                break;
+        for _ in 0..MOST_SWEEPS {
+            let mut largest = 0.0_f64;
+            for i in 0..m {
+                if x[i] == 0.0 && c[i].abs() <= lambda {
+                    continue;
+                }
+                let by = shrink(c[i] + x[i], lambda) - x[i];
+                if by != 0.0 {
+                    x[i] += by;
+                    add(&mut c, -by, &self.gram[i * m..][..m]);
+                    largest = largest.max(by.abs());
+                }
             }
-            x[i] += by;
-            c.iter_mut().zip(&self.gram[i * m..][..m]).for_each(|(c, g)| *c -= by * g);
+            if largest < SETTLED * lambda {
+                return (sparse(&x), true);
+            }
         }
-        (0..).zip(x).filter(|(_, x)| *x != 0.0).collect()
+        (sparse(&x), false)
     }
+}
+
+fn sparse(x: &[f64]) -> Vec<(u32, f64)> {
+    (0..).zip(x.iter().copied()).filter(|(_, x)| *x != 0.0).collect()
 }
 
 /// Towards zero by `by`.

@@ -34,7 +34,7 @@ pub use cp::Cp;
 pub use fu::{Entry, Fu, FuFit, fu, fu_from};
 pub use mairal::Mairal;
 pub use power::{Power, power};
-pub use runner::{Event, Failure, Line, Work, keep, lines};
+pub use runner::{Event, Failure, Line, Work, by_jobs, keep, lines};
 pub use table::{PaperRow, eta_a, paper};
 
 use tensornoodl::{Codes, Dictionary, Error, Learner, Params, Place, Shape, Step, Tensor};

@@ -16,6 +16,14 @@ pub(crate) fn transposed_product(out: &mut [f64], a: &[f64], y: &[f64], n: usize
     matmul(out, Accum::Replace, a.transpose(), y, 1.0, Par::Seq);
 }
 
+/// A X (n x p) for A (n x m) and X (m x p), all column by column.
+pub(crate) fn product(out: &mut [f64], a: &[f64], x: &[f64], n: usize) {
+    let (m, p) = (a.len() / n, out.len() / n);
+    let out = MatMut::from_column_major_slice_mut(out, n, p);
+    let (a, x) = (MatRef::from_column_major_slice(a, n, m), MatRef::from_column_major_slice(x, m, p));
+    matmul(out, Accum::Replace, a, x, 1.0, Par::Seq);
+}
+
 /// Y W' (n x m) for Y (n x p) and W (m x p), all column by column.
 pub(crate) fn product_transposed(out: &mut [f64], y: &[f64], w: &[f64], m: usize) {
     let (n, p) = (out.len() / m, w.len() / m);

@@ -9,7 +9,8 @@
 //!
 //! They start as t0 I and t0 A(0): without that, a pattern that no fiber has shown yet is carried away by the first small
 //! code that the Lasso gives it by mistake. The dictionary is the minimizer of the quadratic they define, by block
-//! coordinate descent on its columns.
+//! coordinate descent on its columns. Departs: columns have length one, where theirs have at most that; the errors of
+//! A compare unit columns, and with sparse codes theirs have it too.
 
 use tensornoodl::{Codes, Dictionary, Error, Tensor};
 
@@ -97,7 +98,7 @@ impl Method for Mairal {
 
     fn encode(&self, tensor: &Tensor<'_>) -> Result<Codes, Error> {
         let lasso = Lasso::new(&self.dictionary);
-        let code = |scores: &[f64]| lasso.solve(scores, self.lambda, Vec::new(), Solver::Descent);
+        let code = |scores: &[f64]| lasso.solve(scores, self.lambda, Vec::new(), Solver::Descent).0;
         Ok(crate::linear::encode(&self.dictionary, tensor, code))
     }
 }

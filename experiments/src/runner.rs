@@ -5,11 +5,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::cell::{Cell, MethodName, Outcome, Recovered, run};
+use crate::cell::{Cell, MethodName, Outcome, Recovered, TOLERANCE, run};
 
 /// Cells, methods, and where their outcomes are kept.
 #[derive(Debug, Clone)]
@@ -39,6 +41,8 @@ pub enum Failure {
     File(PathBuf, io::Error),
     /// A file holds something else.
     Content(PathBuf, serde_json::Error),
+    /// A file holds the outcome of another cell or method.
+    Another(PathBuf),
 }
 
 impl std::fmt::Display for Failure {
@@ -46,6 +50,13 @@ impl std::fmt::Display for Failure {
         match self {
             Failure::Method(error) => error.fmt(f),
             Failure::File(path, error) => write!(f, "{}: {error}", path.display()),
+            Failure::Another(path) => {
+                write!(
+                    f,
+                    "{} holds the outcome of another cell; remove it to run its cell again",
+                    path.display()
+                )
+            }
             Failure::Content(path, error) => {
                 write!(
                     f,
@@ -61,47 +72,58 @@ impl std::error::Error for Failure {}
 
 impl Work {
     /// Outcomes that are there already, and all others, computed `jobs` at a time. An outcome is kept as soon as it is
-    /// there.
+    /// there. The first failure ends it.
     pub fn run(&self, jobs: usize, told: impl Fn(Event<'_>) + Sync) -> Result<Vec<Outcome>, Failure> {
+        for cell in &self.cells {
+            cell.plan().check().map_err(Failure::Method)?;
+        }
+        // What is there and broken is said now, not in an hour.
+        self.kept()?;
         let kept = self.folder.join("cells");
         fs::create_dir_all(&kept).map_err(|error| Failure::File(kept.clone(), error))?;
         let methods = self.all_methods();
-        let total: f64 = self.cells.iter().map(|cell| cost(*cell)).sum::<f64>() * methods.len() as f64;
         // Large ones first: the last to finish should be small.
         let mut cells = self.cells.clone();
         cells.sort_by(|a, b| cost(*b).total_cmp(&cost(*a)));
-        let (queue, done) = (Mutex::new(cells.into_iter()), Mutex::new((0.0, Vec::new())));
-        let work = || -> Result<(), Failure> {
-            loop {
-                let Some(cell) = queue.lock().ok().and_then(|mut queue| queue.next()) else { return Ok(()) };
-                let mut steps = None;
-                for &method in &methods {
-                    let outcome = self.one(&kept, cell, method, steps)?;
-                    steps = steps.or(Some(outcome.steps));
+        let missing =
+            |cell: &Cell| methods.iter().filter(|method| !path(&kept, *cell, **method).exists()).count();
+        let work: Vec<f64> = cells.iter().map(|cell| cost(*cell) * missing(cell) as f64).collect();
+        let total: f64 = work.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        let done = Mutex::new(vec![0.0; cells.len()]);
+        let outcomes = by_jobs(jobs, cells.len(), |at| {
+            let (cell, mut outcomes, mut before) = (cells[at], Vec::new(), 0.0);
+            let mut steps = None;
+            for &method in &methods {
+                let path = path(&kept, cell, method);
+                let is_new = !path.exists();
+                let share = |share: f64| {
                     if let Ok(mut done) = done.lock() {
-                        done.0 += cost(cell);
-                        told(Event::Finished(&outcome));
-                        told(Event::Done(done.0 / total));
-                        done.1.push(outcome);
+                        done[at] = before + cost(cell) * share;
+                        told(Event::Done(done.iter().sum::<f64>() / total));
                     }
-                }
-            }
-        };
-        let threads = (rayon::current_num_threads() / jobs.max(1)).max(1);
-        std::thread::scope(|scope| {
-            let jobs: Vec<_> = (0..jobs.max(1))
-                .map(|_| {
-                    scope.spawn(|| match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
-                        Ok(pool) => pool.install(work),
-                        Err(error) => Err(Failure::File(PathBuf::from("threads"), io::Error::other(error))),
+                };
+                let most = if method.is_noodl() { None } else { steps };
+                let outcome = keep(&path, || {
+                    run(cell, method, most, |step, error| {
+                        // Decades to go, or tensors.
+                        share(
+                            most.map_or(error.log10() / TOLERANCE.log10(), |most| step as f64 / most as f64)
+                                .clamp(0.0, 1.0),
+                        );
                     })
-                })
-                .collect();
-            jobs.into_iter()
-                .try_for_each(|job| job.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                })?;
+                if is_new {
+                    share(1.0);
+                    before += cost(cell);
+                }
+                let outcome = own(outcome, cell, method, path)?;
+                told(Event::Finished(&outcome));
+                steps = steps.or(Some(outcome.steps));
+                outcomes.push(outcome);
+            }
+            Ok(outcomes)
         })?;
-        let (_, outcomes) = done.into_inner().unwrap_or_default();
-        Ok(outcomes)
+        Ok(outcomes.into_iter().flatten().collect())
     }
 
     /// Only the outcomes that are there already.
@@ -109,9 +131,11 @@ impl Work {
         let kept = self.folder.join("cells");
         let mut outcomes = Vec::new();
         for &cell in &self.cells {
-            let paths = self.all_methods().into_iter().map(|method| path(&kept, cell, method));
-            for path in paths.filter(|path| path.exists()) {
-                outcomes.push(read(&path)?);
+            for method in self.all_methods() {
+                let path = path(&kept, cell, method);
+                if path.exists() {
+                    outcomes.push(own(read(&path)?, cell, method, path)?);
+                }
             }
         }
         Ok(outcomes)
@@ -122,18 +146,6 @@ impl Work {
         let asked = |method: &MethodName| *method == MethodName::Noodl || self.methods.contains(method);
         MethodName::ALL.into_iter().filter(asked).collect()
     }
-
-    fn one(
-        &self,
-        kept: &Path,
-        cell: Cell,
-        method: MethodName,
-        steps: Option<u64>,
-    ) -> Result<Outcome, Failure> {
-        let path = path(kept, cell, method);
-        let steps = if method.is_noodl() { None } else { steps };
-        keep(&path, || run(cell, method, steps, |_, _| ()))
-    }
 }
 
 fn path(kept: &Path, cell: Cell, method: MethodName) -> PathBuf {
@@ -141,9 +153,55 @@ fn path(kept: &Path, cell: Cell, method: MethodName) -> PathBuf {
     kept.join(format!("{alpha}-{size}-{patterns}-{seed}-{}.json", method.name()))
 }
 
+/// The outcome, unless it is another one's.
+fn own(outcome: Outcome, cell: Cell, method: MethodName, path: PathBuf) -> Result<Outcome, Failure> {
+    if (outcome.cell, outcome.method) == (cell, method) { Ok(outcome) } else { Err(Failure::Another(path)) }
+}
+
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
     let text = fs::read_to_string(path).map_err(|error| Failure::File(path.to_owned(), error))?;
     serde_json::from_str(&text).map_err(|error| Failure::Content(path.to_owned(), error))
+}
+
+/// Does `work` for 0 .. count, so many at a time, each on its share of the threads. The first failure ends it.
+pub fn by_jobs<T: Send>(
+    jobs: usize,
+    count: usize,
+    work: impl Fn(usize) -> Result<T, Failure> + Sync,
+) -> Result<Vec<T>, Failure> {
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let jobs = jobs.clamp(1, count.max(1));
+    let threads = (rayon::current_num_threads() / jobs).max(1);
+    let job = || {
+        let mut results = Vec::new();
+        while !failed.load(Ordering::Relaxed) {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= count {
+                break;
+            }
+            let result = work(at).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+            results.push((at, result));
+        }
+        Ok(results)
+    };
+    let mut results = std::thread::scope(|scope| {
+        let spawn = |_| {
+            scope.spawn(|| match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
+                Ok(pool) => pool.install(job),
+                Err(error) => Err(Failure::File(PathBuf::from("threads"), io::Error::other(error))),
+            })
+        };
+        let handles: Vec<_> = (0..jobs).map(spawn).collect();
+        let join = |handle: ScopedJoinHandle<'_, Result<Vec<(usize, T)>, Failure>>| {
+            handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        handles.into_iter().map(join).collect::<Result<Vec<_>, Failure>>()
+    })?
+    .into_iter()
+    .flatten()
+    .collect::<Vec<_>>();
+    results.sort_by_key(|result| result.0);
+    Ok(results.into_iter().map(|result| result.1).collect())
 }
 
 /// What a file holds, or else what `work` gives, which is then kept there.
@@ -163,8 +221,9 @@ pub fn keep<T: Serialize + DeserializeOwned>(
 /// Writes aside, then renames.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let aside = path.with_extension("part");
-    fs::write(&aside, text)?;
-    fs::rename(aside, path)
+    fs::write(&aside, text).and_then(|()| fs::rename(&aside, path)).inspect_err(|_| {
+        let _ = fs::remove_file(&aside);
+    })
 }
 
 /// About how much work a cell is, in products of fibers and patterns.
@@ -192,6 +251,8 @@ pub struct Line {
     pub steps: f64,
     /// The fewest and the most, over the seeds.
     pub steps_range: (u64, u64),
+    /// Whether TensorNOODL came to 1e-10 for all seeds.
+    pub converged: bool,
     /// Mean number of tensors until every pattern had appeared.
     pub coverage_step: Option<f64>,
     /// Mean relative error of A.
@@ -239,7 +300,8 @@ pub fn lines(outcomes: &[Outcome]) -> Vec<Line> {
             (values.len() == same.len()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
         let all_exact = |of: &dyn Fn(&Outcome) -> Option<Recovered>| {
-            of(outcome).map(|_| same.iter().all(|outcome| of(outcome).is_some_and(|codes| codes.support)))
+            let codes: Vec<Recovered> = same.iter().filter_map(|outcome| of(outcome)).collect();
+            (codes.len() == same.len()).then(|| codes.iter().all(|codes| codes.support))
         };
         let steps = same.iter().map(|outcome| outcome.steps);
         let errors = same.iter().map(|outcome| outcome.error_a);
@@ -256,6 +318,7 @@ pub fn lines(outcomes: &[Outcome]) -> Vec<Line> {
             seeds: same.len(),
             steps: mean(&|outcome| Some(outcome.steps as f64)).unwrap_or(0.0),
             steps_range: (steps.clone().min().unwrap_or(0), steps.max().unwrap_or(0)),
+            converged: same.iter().all(|outcome| outcome.converged),
             coverage_step: mean(&|outcome| outcome.coverage_step.map(|step| step as f64)),
             error_a: mean(&|outcome| Some(outcome.error_a)).unwrap_or(f64::NAN),
             error_a_range: (errors.clone().fold(f64::INFINITY, f64::min), errors.fold(0.0, f64::max)),

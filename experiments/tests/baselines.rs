@@ -82,7 +82,7 @@ fn lasso_solvers_agree_and_satisfy_the_conditions() {
             let all = codes.each_ref().map(|code| dense(code));
             for other in &all[1..] {
                 let apart = other.iter().zip(&all[0]).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-                assert!(apart < 1e-6, "lambda {lambda} fiber {fiber}: {apart:e}");
+                assert!(apart < 1e-3 * lambda, "lambda {lambda} fiber {fiber}: {apart:e}");
             }
             // |a_i'(y - A x)| <= lambda, and equal to it with the sign of x_i where x_i is not zero.
             let mut r = tensor.fiber(fiber).to_vec();
@@ -91,8 +91,31 @@ fn lasso_solvers_agree_and_satisfy_the_conditions() {
             }
             for (i, x) in all[2].iter().enumerate() {
                 let along = dot(dictionary.pattern(i), &r);
-                assert!(along.abs() <= lambda + 1e-8);
-                assert!(*x == 0.0 || (along - lambda * x.signum()).abs() < 1e-8);
+                assert!(along.abs() <= lambda * (1.0 + 1e-5));
+                assert!(*x == 0.0 || (along - lambda * x.signum()).abs() < 1e-5 * lambda);
+            }
+        }
+    }
+}
+
+/// As in the tables: twice as many patterns as features, a dictionary that is a little off, lambdas down to 1.6e-5.
+#[test]
+fn a_path_ends_where_codes_do_not_settle() {
+    let plan =
+        Plan { features: 30, patterns: 60, rows: 12, cols: 12, alpha: 0.1, beta: 0.1, ..Plan::default() };
+    let planted = Planted::new(plan).unwrap();
+    let (dictionary, tensor) = (planted.start(0.01).unwrap(), planted.tensor(1).tensor);
+    let lambdas: Vec<f64> = (0..10).map(|at| 0.5 * 0.1_f64.powf(f64::from(at) / 2.0)).collect();
+    let path = Lasso::new(&dictionary).path(&tensor, &lambdas, Solver::Descent);
+    assert!(path.len() >= 5, "{}", path.len());
+    for (codes, lambda) in path.iter().zip(&lambdas) {
+        for (fiber, code) in codes.matrix().columns().enumerate() {
+            let mut r = tensor.fiber(fiber).to_vec();
+            for &(i, x) in code {
+                r.iter_mut().zip(dictionary.pattern(i as usize)).for_each(|(r, a)| *r -= x * a);
+            }
+            for i in 0..60 {
+                assert!(dot(dictionary.pattern(i), &r).abs() <= lambda * (1.0 + 1e-5), "{lambda} {fiber}");
             }
         }
     }
@@ -111,6 +134,58 @@ fn mairal_solves_for_the_dictionary_that_its_moments_ask_for() {
     }
     let after = error(mairal.dictionary());
     assert!(after < 0.1 * before, "{before} {after}");
+}
+
+/// Two steps of Mairal's method as the formulas have them, on tensors of different size.
+#[test]
+fn mairal_is_what_the_formulas_say() {
+    let planted = planted();
+    let (n, m, lambda) = (40, 30, 0.2);
+    let start = planted.start(0.3).unwrap();
+    let mut mairal = Mairal::new(start.clone(), lambda);
+    let mut a = start;
+    // E = sum x x', F = sum y x', from 0.1 I and 0.1 A(0).
+    let mut e: Vec<f64> = (0..m * m).map(|at| if at / m == at % m { 0.1 } else { 0.0 }).collect();
+    let mut f: Vec<f64> = a.values().iter().map(|a| 0.1 * a).collect();
+    let whole = planted.tensor(2).tensor;
+    let half = whole.fibers() / 2;
+    let part = Tensor::from_fibers(
+        whole.shape(),
+        whole.values()[..half * n].to_vec(),
+        whole.places()[..half].to_vec(),
+    )
+    .unwrap();
+    for (t, tensor) in [(1.0, planted.tensor(1).tensor), (2.0, part)] {
+        mairal.learn(&tensor).unwrap();
+        let p = tensor.fibers() as f64;
+        let theta = t * p;
+        let keep = if t == 1.0 { 1.0 } else { (theta + 1.0 - p) / (theta + 1.0) };
+        e.iter_mut().chain(&mut f).for_each(|moment| *moment *= keep);
+        let codes = Lasso::new(&a).path(&tensor, &[lambda], Solver::Descent).remove(0);
+        for (fiber, code) in codes.matrix().columns().enumerate() {
+            for &(i, x) in code {
+                for feature in 0..n {
+                    f[i as usize * n + feature] += x * tensor.fiber(fiber)[feature];
+                }
+                code.iter().for_each(|&(l, z)| e[i as usize * m + l as usize] += x * z);
+            }
+        }
+        let mut columns = a.values().to_vec();
+        for i in 0..m {
+            let next: Vec<f64> = (0..n)
+                .map(|feature| {
+                    let sum: f64 = (0..m).map(|l| columns[l * n + feature] * e[l * m + i]).sum();
+                    (f[i * n + feature] - sum) / e[i * m + i] + columns[i * n + feature]
+                })
+                .collect();
+            let length = dot(&next, &next).sqrt();
+            (0..n).for_each(|feature| columns[i * n + feature] = next[feature] / length);
+        }
+        a = Dictionary::from_columns(n, columns).unwrap();
+    }
+    let found = mairal.dictionary();
+    let apart = found.values().iter().zip(a.values()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(apart < 1e-12, "{apart:e}");
 }
 
 #[test]
@@ -136,16 +211,11 @@ fn a_cell_is_of_the_papers_order() {
             .unwrap();
         let ratio = outcome.error_a / row.error_a;
         // Theirs seems to lose a pattern or two (docs/paper.md); one that does not comes much nearer.
-        let least = if method == MethodName::Mairal { 0.0 } else { 0.1 };
-        assert!(
-            (least..10.0).contains(&ratio),
-            "{method:?}: {:e}, the paper {:e}",
-            outcome.error_a,
-            row.error_a
-        );
+        let orders = if method == MethodName::Mairal { 0.001..0.02 } else { 0.1..10.0 };
+        assert!(orders.contains(&ratio), "{method:?}: {:e}, the paper {:e}", outcome.error_a, row.error_a);
         assert_eq!(outcome.steps, noodl.steps);
         let (oracle, honest) = (outcome.lasso_oracle.unwrap(), outcome.lasso_honest.unwrap());
-        assert!(oracle.error_x <= honest.error_x && oracle.lambda.is_some());
+        assert!(honest.error_x < 10.0 * oracle.error_x, "{} {}", oracle.error_x, honest.error_x);
     }
 }
 
@@ -163,25 +233,38 @@ fn least_squares_fit_one_tensor() {
     als(&tensor, &mut plain, Als::default());
     let found = plain.dictionary().unwrap();
     assert!(plain.fit(&tensor) < 1e-6 && error(&found) < 1e-5, "{} {:e}", plain.fit(&tensor), error(&found));
-    // The fit is what it says.
-    let (mut rest, mut energy) = (0.0, 0.0);
+    // The fit is what it says, also where it is not small, and counts what the model has at empty places.
+    let coarse = Cp::new(tensor.shape(), &start, &factors);
+    let mut dense = vec![0.0; 60 * 40 * 30];
+    let mut energy = 0.0;
     for (fiber, place) in tensor.places().iter().enumerate() {
-        for feature in 0..60 {
-            let model: f64 = (0..12)
-                .map(|i| {
-                    let (row, col) =
-                        (plain.rows[i * 40 + place.row as usize], plain.cols[i * 30 + place.col as usize]);
-                    plain.features[i * 60 + feature] * row * col
-                })
-                .sum();
-            rest += (tensor.fiber(fiber)[feature] - model).powi(2);
-            energy += tensor.fiber(fiber)[feature].powi(2);
+        for (feature, y) in tensor.fiber(fiber).iter().enumerate() {
+            dense[(place.row as usize * 30 + place.col as usize) * 60 + feature] = *y;
+            energy += y * y;
         }
     }
-    assert!((rest / energy).sqrt() < 1e-6);
+    for (at, value) in dense.iter_mut().enumerate() {
+        let (place, feature) = (at / 60, at % 60);
+        let model = |i: usize| {
+            coarse.features[i * 60 + feature]
+                * coarse.rows[i * 40 + place / 30]
+                * coarse.cols[i * 30 + place % 30]
+        };
+        *value -= (0..12).map(model).sum::<f64>();
+    }
+    let fit = (dot(&dense, &dense) / energy).sqrt();
+    assert!(fit > 0.1 && (coarse.fit(&tensor) - fit).abs() < 1e-12, "{fit} {}", coarse.fit(&tensor));
     let mut orthogonal = Cp::new(tensor.shape(), &start, &factors);
     let sweeps = als(&tensor, &mut orthogonal, Als { orthogonal_sweeps: 5, ..Als::default() });
     assert!(orthogonal.fit(&tensor) < 1e-6 && sweeps > 5, "{}", orthogonal.fit(&tensor));
+    // Before its last solve, a sweep that makes factors orthogonal has left none of the other patterns in them.
+    let mut once = Cp::new(tensor.shape(), &start, &factors);
+    let mut plain_once = once.clone();
+    als(&tensor, &mut once, Als { most_sweeps: 1, orthogonal_sweeps: 1, ..Als::default() });
+    als(&tensor, &mut plain_once, Als { most_sweeps: 1, ..Als::default() });
+    let apart =
+        once.features.iter().zip(&plain_once.features).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(apart > 1e-3, "{apart:e}");
 }
 
 #[test]

@@ -206,6 +206,7 @@ pub(crate) fn charts(charts: &[Chart], in_row: usize, caption: &[String]) -> Str
     let legends: Vec<Vec<&Series>> = charts.chunks(in_row).map(legend).collect();
     let longest = legends.iter().map(|legend| legend.len().div_ceil(in_row)).max().unwrap_or(0);
     let panel = (width + 100.0, height + 110.0 + longest as f64 * 17.0);
+    let caption = wrapped(caption, ((in_row as f64 * panel.0 - 14.0) / 6.2) as usize);
     let total =
         (in_row as f64 * panel.0 + 10.0, legends.len() as f64 * panel.1 + 24.0 + 17.0 * caption.len() as f64);
     let title = charts.first().map_or("", |chart| chart.title.as_str());
@@ -231,12 +232,14 @@ pub(crate) fn charts(charts: &[Chart], in_row: usize, caption: &[String]) -> Str
         let every = if chart.logarithmic { ((high - low) / 5.0).ceil() } else { (high - low) / 4.0 };
         for tick in (0..=5).map(|tick| high - f64::from(tick) * every).filter(|tick| *tick >= low) {
             let y = y0 + height * (high - tick) / (high - low);
-            let label = if chart.logarithmic { format!("1e{:.0}", tick + 0.0) } else { format!("{tick:.0}") };
+            let label = if chart.logarithmic { format!("1e{:.0}", tick + 0.0) } else { decimal(tick, every) };
             let _ = writeln!(svg, "<path d=\"M{x0:.1} {y:.1}h{width}\" stroke=\"#ddd\"/>");
             text(&mut svg, (x0 - 7.0, y + 4.0), "end", "font-size=\"11\"", &label);
         }
-        for x in (0..=4).map(|tick| f64::from(tick) * most_x / 4.0) {
-            text(&mut svg, (x_of(x), y0 + height + 17.0), "middle", "font-size=\"11\"", &format!("{x:.0}"));
+        let step = nice(most_x / 4.0);
+        for x in (0..=4).map(|tick| f64::from(tick) * step).filter(|x| *x <= most_x) {
+            let label = decimal(x, step);
+            text(&mut svg, (x_of(x), y0 + height + 17.0), "middle", "font-size=\"11\"", &label);
         }
         text(&mut svg, (x0 + width / 2.0, y0 + height + 36.0), "middle", "", chart.x_label);
         let turned = format!("transform=\"rotate(-90 {:.1} {:.1})\"", x0 - 50.0, y0 + height / 2.0);
@@ -303,6 +306,30 @@ fn dashes(series: &Series) -> String {
         "" => String::new(),
         dashes => format!("stroke-dasharray=\"{dashes}\""),
     }
+}
+
+/// Lines of at most so many letters.
+fn wrapped(lines: &[String], most: usize) -> Vec<String> {
+    let mut wrapped: Vec<String> = Vec::new();
+    for line in lines {
+        let mut rest = String::new();
+        for word in line.split(' ') {
+            if !rest.is_empty() && rest.len() + 1 + word.len() > most {
+                wrapped.push(std::mem::take(&mut rest));
+            }
+            if !rest.is_empty() {
+                rest.push(' ');
+            }
+            rest.push_str(word);
+        }
+        wrapped.push(rest);
+    }
+    wrapped
+}
+
+/// With as many digits as a step needs.
+fn decimal(value: f64, step: f64) -> String {
+    if step.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.1}") }
 }
 
 /// A round number that is not smaller.

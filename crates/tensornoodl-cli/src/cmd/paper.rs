@@ -1,15 +1,17 @@
 //! `noodl paper`: the paper's experiments, run again.
 
+use std::fs;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use clap::Subcommand;
-use experiments::{Cell, Event, MethodName, Outcome, Work};
+use experiments::{Cell, Event, Failure, MethodName, Outcome, Work};
 use indicatif::{ProgressBar, ProgressStyle};
 use tensornoodl::Error;
+use tensornoodl_data::files;
 
 mod batch;
 mod enron;
@@ -53,7 +55,7 @@ Examples:
   noodl paper all --quick --out results      a few cells of each, in minutes
   noodl paper all --jobs 2 --out results     everything, in hours; goes on where it was stopped";
 
-/// All of it: tables, both figures, and methods for one tensor.
+/// All of it: tables, both figures, methods for one tensor, and Enron where its tables are.
 #[derive(clap::Args)]
 #[command(after_help = ALL_EXAMPLES, args_override_self = true)]
 struct AllArgs {
@@ -80,7 +82,7 @@ fn all(args: &AllArgs) -> anyhow::Result<()> {
     let seeds = if *quick { vec![42] } else { SEEDS.to_vec() };
     let (j, m) = (or(&[100], &SIZES), or(&[50, 150], &PATTERNS));
     let alpha = if *quick { vec![0.01, 0.05] } else { ALPHAS.to_vec() };
-    let methods = MethodName::ALL.to_vec();
+    let methods = Vec::new();
     table::run(&table::Args {
         alpha: alpha.clone(),
         j: j.clone(),
@@ -103,7 +105,15 @@ fn all(args: &AllArgs) -> anyhow::Result<()> {
     let one = if *quick { vec![42] } else { vec![26] };
     figure::run(&figure::Args { which: Figure::Convergence, alpha, j, m, seeds: one, run: run.clone() })?;
     let m = or(&[50], &batch::PATTERNS);
-    batch::run(&batch::Args { alpha: vec![0.05], j: vec![100], m, seeds, run: run.clone() })
+    batch::run(&batch::Args { alpha: vec![0.05], j: vec![100], m, seeds, run: run.clone() })?;
+    if std::env::var_os("NOODL_DATA").is_none() {
+        writeln!(
+            io::stdout().lock(),
+            "skipped: Enron, as NOODL_DATA does not name the folder of its tables"
+        )?;
+        return Ok(());
+    }
+    enron::run(&enron::Args { data: None, groups: 5, seed: 0, out: run.out.clone() })
 }
 
 /// The grid of the paper's tables.
@@ -138,17 +148,37 @@ fn grid(alpha: &[f64], j: &[usize], m: &[usize], seeds: &[u64], jobs: usize) -> 
     for &alpha in alpha {
         for &size in j {
             for &patterns in m {
-                cells.extend(seeds.iter().map(|&seed| Cell { alpha, size, patterns, seed }));
+                for &seed in seeds {
+                    let cell = Cell { alpha, size, patterns, seed };
+                    cell.plan().check()?;
+                    if !cells.contains(&cell) {
+                        cells.push(cell);
+                    }
+                }
             }
         }
     }
     Ok(cells)
 }
 
+/// What a method refuses is a parameter, as everywhere.
+fn failed(failure: Failure) -> anyhow::Error {
+    match failure {
+        Failure::Method(error) => error.into(),
+        other => anyhow!("{other}"),
+    }
+}
+
+/// Whether the results can be written, before hours of work; the folder is made.
+fn check_outputs(folder: &Path, names: &[&str]) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).map_err(|error| anyhow!("cannot write {}: {error}", folder.display()))?;
+    names.iter().try_for_each(|name| files::check(&folder.join(name)))?;
+    Ok(())
+}
+
 fn outcomes(work: &Work, run: &RunArgs) -> anyhow::Result<Vec<Outcome>> {
     let progress = Progress::new(run.quiet);
-    let outcomes =
-        work.run(run.jobs, |event| progress.tell(&event)).map_err(|failure| anyhow!("{failure}"))?;
+    let outcomes = work.run(run.jobs, |event| progress.tell(&event)).map_err(failed)?;
     progress.finish();
     Ok(outcomes)
 }
@@ -157,6 +187,7 @@ fn outcomes(work: &Work, run: &RunArgs) -> anyhow::Result<Vec<Outcome>> {
 struct Progress {
     bar: Option<ProgressBar>,
     lines: bool,
+    begun: Instant,
     last_line: Mutex<Option<Instant>>,
 }
 
@@ -166,9 +197,12 @@ impl Progress {
         let bar = (terminal && !quiet).then(|| {
             let style =
                 ProgressStyle::with_template("{bar:32.cyan/dim} {percent} %  {msg}  {elapsed}, left {eta}");
-            ProgressBar::new(10_000).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+            let bar =
+                ProgressBar::new(10_000).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar.enable_steady_tick(Duration::from_millis(200));
+            bar
         });
-        Progress { bar, lines: !terminal && !quiet, last_line: Mutex::new(None) }
+        Progress { bar, lines: !terminal && !quiet, begun: Instant::now(), last_line: Mutex::new(None) }
     }
 
     fn tell(&self, event: &Event<'_>) {
@@ -191,9 +225,10 @@ impl Progress {
             bar.set_position((10_000.0 * share) as u64);
         }
         let Ok(mut last) = self.last_line.lock() else { return };
-        if self.lines && last.is_none_or(|last| last.elapsed() > Duration::from_secs(1)) {
+        if self.lines && (share >= 1.0 || last.is_none_or(|last| last.elapsed() > Duration::from_secs(1))) {
             *last = Some(Instant::now());
-            let line = serde_json::json!({ "type": "progress", "done": share });
+            let left = self.begun.elapsed().as_secs_f64() * (1.0 - share) / share.max(1e-6);
+            let line = serde_json::json!({ "type": "progress", "done": share, "seconds_left": left.round() });
             // If nobody reads it, the results are still written.
             let _ = writeln!(io::stderr(), "{line}");
         }

@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::anyhow;
-use experiments::{BatchMethod, BatchOutcome, keep, run_batch};
+use experiments::{BatchMethod, BatchOutcome, Cell, by_jobs, keep, run_batch};
 
-use super::{Progress, RunArgs, SEEDS, grid};
+use super::{Progress, RunArgs, SEEDS, check_outputs, failed, grid};
 use tensornoodl_data::files;
 
 /// Patterns by default.
@@ -42,30 +43,54 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let cells = grid(&args.alpha, &args.j, &args.m, &args.seeds, args.run.jobs)?;
+    check_outputs(&args.run.out, &["batch.csv", "batch.md", "batch.json"])?;
     let folder = args.run.out.join("cells");
     fs::create_dir_all(&folder).map_err(|error| anyhow!("cannot write {}: {error}", folder.display()))?;
     let progress = Progress::new(args.run.quiet);
-    let mut outcomes: Vec<BatchOutcome> = Vec::new();
-    for (at, &cell) in cells.iter().enumerate() {
-        for method in BatchMethod::ALL {
-            let path = folder.join(format!(
-                "{}-{}-{}-{}-batch-{}.json",
-                cell.alpha,
-                cell.size,
-                cell.patterns,
-                cell.seed,
-                method.name()
-            ));
-            outcomes.extend(keep(&path, || run_batch(cell, method)).map_err(|failure| anyhow!("{failure}"))?);
-        }
-        progress.done((at + 1) as f64 / cells.len() as f64);
-    }
+    let work: Vec<(Cell, BatchMethod)> =
+        cells.iter().flat_map(|cell| BatchMethod::ALL.map(|method| (*cell, method))).collect();
+    let done = AtomicUsize::new(0);
+    let outcomes = by_jobs(args.run.jobs, work.len(), |at| {
+        let (cell, method) = work[at];
+        let Cell { alpha, size, patterns, seed } = cell;
+        let path = folder.join(format!("{alpha}-{size}-{patterns}-{seed}-batch-{}.json", method.name()));
+        let outcome = keep(&path, || run_batch(cell, method))?;
+        progress.done((done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / work.len() as f64);
+        Ok(outcome)
+    });
+    let outcomes: Vec<BatchOutcome> = outcomes.map_err(failed)?.into_iter().flatten().collect();
     progress.finish();
+    files::write(&args.run.out.join("batch.csv"), csv(&outcomes))?;
     let text = markdown(&outcomes);
     files::write(&args.run.out.join("batch.md"), &text)?;
     files::write(&args.run.out.join("batch.json"), serde_json::to_string_pretty(&outcomes)? + "\n")?;
     write!(io::stdout().lock(), "{text}\nwritten to {}\n", args.run.out.display())?;
     Ok(())
+}
+
+/// A line for each run.
+fn csv(outcomes: &[BatchOutcome]) -> String {
+    let mut text = String::from(
+        "alpha,J,m,seed,method,seen,found,spurious,median_distance,error_a,error_x,support,seconds\n",
+    );
+    for outcome in outcomes {
+        let Cell { alpha, size, patterns, seed } = outcome.cell;
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{alpha},{size},{patterns},{seed},{},{},{},{},{:e},{:e},{:e},{},{:.3}",
+            outcome.method.name(),
+            outcome.seen,
+            outcome.found,
+            outcome.spurious,
+            outcome.median_distance,
+            outcome.error_a,
+            outcome.error_x,
+            outcome.support,
+            outcome.seconds
+        );
+    }
+    text
 }
 
 /// Means over the seeds.

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use experiments::{Line, MethodName, Outcome, Work, lines};
 use tensornoodl::Error;
 
-use super::{ALPHAS, PATTERNS, RunArgs, SEEDS, SIZES, grid, outcomes, title};
+use super::{ALPHAS, PATTERNS, RunArgs, SEEDS, SIZES, check_outputs, grid, outcomes, title};
 use crate::png;
 use crate::svg::{self, Chart, Series};
 use tensornoodl_data::files;
@@ -68,6 +68,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let methods = if samples { vec![MethodName::Adaptive] } else { MethodName::ALL.to_vec() };
     let methods = methods.into_iter().filter(|method| *method != MethodName::Matrix).collect();
     let cells = grid(&args.alpha, &j, &m, &seeds, args.run.jobs)?;
+    let name = if samples { "samples" } else { "convergence" };
+    check_outputs(&args.run.out, &[&format!("{name}.svg"), &format!("{name}.png")])?;
     let work = Work { cells, methods, folder: args.run.out.clone() };
     let outcomes = outcomes(&work, &args.run)?;
     let list = |separator: &str| {
@@ -79,7 +81,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             join(seeds.iter().map(u64::to_string).collect()),
         )
     };
-    let name = if samples { "samples" } else { "convergence" };
     let what = if samples {
         "Tensors until the relative error of A is 1e-10, mean over seeds"
     } else {
@@ -123,10 +124,12 @@ fn samples_charts(alphas: &[f64], sizes: &[usize], lines: &[Line]) -> Vec<Chart>
                 dashes,
             };
             let m = |line: &Line| line.patterns as f64;
-            let ours = here(MethodName::Noodl).map(|line| (m(line), line.steps)).collect();
+            let reached = |line: &&Line| line.converged;
+            let ours = here(MethodName::Noodl).filter(reached).map(|line| (m(line), line.steps)).collect();
             let paper =
                 here(MethodName::Noodl).filter_map(|line| Some((m(line), line.paper_steps?))).collect();
-            let adaptive = here(MethodName::Adaptive).map(|line| (m(line), line.steps)).collect();
+            let adaptive =
+                here(MethodName::Adaptive).filter(reached).map(|line| (m(line), line.steps)).collect();
             series.push(line("the paper's step", ours, ""));
             series.push(line("in the paper", paper, "7 4"));
             series.push(line("adaptive step", adaptive, "2 3"));

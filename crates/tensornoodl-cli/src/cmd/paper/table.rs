@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use anyhow::anyhow;
 use experiments::{Line, MethodName, Work, lines};
 
-use super::{ALPHAS, PATTERNS, RunArgs, SEEDS, SIZES, grid, outcomes, title};
+use super::{ALPHAS, PATTERNS, RunArgs, SEEDS, SIZES, check_outputs, failed, grid, outcomes, title};
 use tensornoodl_data::files;
 
 const EXAMPLES: &str = "\
@@ -31,7 +31,8 @@ pub(crate) struct Args {
     /// Number of patterns.
     #[arg(long, value_delimiter = ',', default_values_t = PATTERNS)]
     pub(crate) m: Vec<usize>,
-    /// Methods: noodl, adaptive, matrix, arora-b, arora-u, mairal [default: all]. The first is always there.
+    /// Methods: noodl, adaptive, matrix, arora-b, arora-u, mairal [default: all but matrix]. The first is always
+    /// there.
     #[arg(long, value_parser = method, value_delimiter = ',')]
     pub(crate) methods: Vec<MethodName>,
     /// Seeds, the paper's by default.
@@ -52,13 +53,12 @@ fn method(text: &str) -> Result<MethodName, String> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let cells = grid(&args.alpha, &args.j, &args.m, &args.seeds, args.run.jobs)?;
-    let methods = if args.methods.is_empty() { MethodName::ALL.to_vec() } else { args.methods.clone() };
+    // NOODL for plain matrices is TensorNOODL to the bit, only without B and C: who wants to see it asks for it.
+    let usual = || MethodName::ALL.into_iter().filter(|method| *method != MethodName::Matrix).collect();
+    let methods = if args.methods.is_empty() { usual() } else { args.methods.clone() };
+    check_outputs(&args.run.out, &["table.csv", "table.md", "table.json"])?;
     let work = Work { cells, methods, folder: args.run.out.clone() };
-    let outcomes = if args.kept {
-        work.kept().map_err(|failure| anyhow!("{failure}"))?
-    } else {
-        outcomes(&work, &args.run)?
-    };
+    let outcomes = if args.kept { work.kept().map_err(failed)? } else { outcomes(&work, &args.run)? };
     if outcomes.is_empty() {
         return Err(anyhow!("{} has none of these cells", args.run.out.display()));
     }
@@ -134,8 +134,8 @@ fn markdown(lines: &[Line]) -> String {
             text,
             "### alpha = beta = {alpha}\n\n\
              | J = K | m | T, paper's step | in the paper | ratio | T, adaptive | coverage | error of A | in the paper | \
-             error of X | in the paper | support |\n\
-             | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+             error of X | in the paper | support | seeds | ms per tensor |\n\
+             | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
         );
         for line in here().filter(|line| line.method == MethodName::Noodl) {
             let same = |other: &&Line| {
@@ -144,7 +144,7 @@ fn markdown(lines: &[Line]) -> String {
             let adaptive = here().find(same);
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.2} |",
                 line.size,
                 line.patterns,
                 steps(line),
@@ -157,6 +157,8 @@ fn markdown(lines: &[Line]) -> String {
                 short(Some(line.error_x)),
                 short(line.paper_error_x),
                 if line.support { "Y" } else { "N" },
+                line.seeds,
+                1e3 * line.seconds_per_step
             );
         }
         let others: Vec<&Line> =
@@ -165,14 +167,14 @@ fn markdown(lines: &[Line]) -> String {
             let _ = writeln!(
                 text,
                 "\n| J = K | m | method | error of A | in the paper | ratio | X, own codes | X, Lasso, oracle | \
-                 in the paper | X, Lasso, honest | ms per tensor |\n\
-                 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+                 in the paper | X, Lasso, honest | seeds | ms per tensor |\n\
+                 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
             );
         }
         for line in others {
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.2} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.2} |",
                 line.size,
                 line.patterns,
                 title(line.method),
@@ -183,6 +185,7 @@ fn markdown(lines: &[Line]) -> String {
                 codes(line.lasso_oracle_error_x, line.lasso_oracle_support),
                 short(line.paper_error_x),
                 codes(line.lasso_honest_error_x, line.lasso_honest_support),
+                line.seeds,
                 1e3 * line.seconds_per_step
             );
         }
@@ -207,6 +210,7 @@ const SCATTER: f64 = 4.0;
 /// The mean, and in brackets the least and the most where they differ.
 fn steps(line: &Line) -> String {
     match line.steps_range {
+        (_, most) if !line.converged => format!("not in {most}"),
         (least, most) if least == most => least.to_string(),
         (least, most) => format!("{:.1} ({least} to {most})", line.steps),
     }
