@@ -7,6 +7,7 @@ mod png;
 mod progress;
 mod source;
 mod svg;
+mod table;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -28,7 +29,7 @@ Examples:
   noodl completions bash > ~/.local/share/bash-completion/completions/noodl
 
 Exit codes:
-  0 done   1 failed   2 wrong usage or parameter   3 wrong data   4 not converged, with --strict";
+  0 done   1 failed   2 wrong usage or parameter   3 wrong data   4 not converged, with --strict   130 interrupted";
 
 /// Online factorization of streams of sparse three-way tensors.
 #[derive(Parser)]
@@ -44,6 +45,9 @@ enum Command {
     Recover(Box<cmd::recover::Args>),
     Init(cmd::init::Args),
     Check(cmd::check::Args),
+    Stats(Box<cmd::stats::Args>),
+    Learn(Box<cmd::learn::Args>),
+    Show(cmd::show::Args),
     Bench(cmd::bench::Args),
     Paper(cmd::paper::Args),
     Completions(cmd::completions::Args),
@@ -61,6 +65,21 @@ impl std::fmt::Display for NotConverged {
 
 impl std::error::Error for NotConverged {}
 
+/// Ctrl-C, or a request to end; what was learned is safe.
+#[derive(Debug)]
+struct Interrupted {
+    step: usize,
+    output: std::path::PathBuf,
+}
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "stopped after {} steps; {} has them, --resume goes on", self.step, self.output.display())
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
@@ -71,6 +90,9 @@ fn main() -> ExitCode {
         Command::Recover(args) => cmd::recover::run(&args),
         Command::Init(args) => cmd::init::run(&args),
         Command::Check(args) => cmd::check::run(&args),
+        Command::Stats(args) => cmd::stats::run(&args),
+        Command::Learn(args) => cmd::learn::run(&args),
+        Command::Show(args) => cmd::show::run(&args),
         Command::Bench(args) => cmd::bench::run(&args),
         Command::Paper(args) => cmd::paper::run(&args),
         Command::Completions(args) => cmd::completions::run(&args),
@@ -100,6 +122,8 @@ fn exit_code(error: &anyhow::Error) -> u8 {
         3
     } else if error.is::<NotConverged>() {
         4
+    } else if error.is::<Interrupted>() {
+        130
     } else {
         1
     }

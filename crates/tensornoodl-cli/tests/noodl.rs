@@ -493,7 +493,7 @@ fn paper_figures_are_drawn_from_kept_cells() {
     assert!(
         convergence.contains("Arora(u)")
             && convergence.contains("error of X")
-            && convergence.contains("--m 20 --seeds 3")
+            && convergence.contains("seeds 3")
     );
     // Two methods for 30 patterns, five for 20.
     assert_eq!(fs::read_dir(folder.join("cells")).unwrap().count(), 2 + 5);
@@ -571,4 +571,105 @@ fn enron_groups_by_fu() {
         weighted["weights"].as_array().unwrap().iter().map(|w| w.as_f64().unwrap()).collect();
     let least = (0..44).min_by(|&a, &b| weights[a].total_cmp(&weights[b])).unwrap();
     assert!((30..=38).contains(&least), "month {least}");
+}
+
+/// E-mails of a firm: two teams, one busy in spring, one in autumn, over two years; each team writes within itself.
+fn firm(folder: &Path) -> PathBuf {
+    let mut text = String::from("time,from,to,size\n");
+    let teams = [(["ann", "bob", "cid", "dot"], [3, 4, 5]), (["eve", "fay", "gus", "hal"], [9, 10, 11])];
+    let mut event = 0_u64;
+    for (team, months) in teams {
+        for (from, to) in team.iter().flat_map(|from| team.iter().map(move |to| (from, to))) {
+            for (year, month) in
+                [2001, 2002].iter().flat_map(|year| months.iter().map(move |month| (year, month)))
+            {
+                for mail in 0..(3 + event % 2) {
+                    text += &format!("{year}-{month:02}-{:02} 09:30,{from},{to},{event}\n", mail + 1);
+                }
+                event += 1;
+            }
+        }
+    }
+    let path = folder.join("firm.csv");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn a_table_becomes_a_model_with_names() {
+    let folder = folder("a_table_becomes_a_model_with_names");
+    let table = firm(&folder).display().to_string();
+    let axes = format!("{table} --feature month(time) --row from --col to --where from!=@to");
+    let stats = noodl(&format!("stats {axes} --json"));
+    let stats: Value = serde_json::from_str(&stdout(&stats)).unwrap();
+    let shape = ["features", "rows", "cols", "fibers", "steps"].map(|name| stats[name].as_u64().unwrap());
+    assert_eq!(shape, [21, 8, 8, 24, 1]);
+    assert!(stdout(&noodl(&format!("stats {axes}"))).contains("21 features x 8 rows x 8 cols"));
+    let model = folder.join("firm.safetensors");
+    let learned = noodl(&format!("learn {axes} --recipe log2,scale -o {}", model.display()));
+    assert!(learned.status.success(), "{}", stderr(&learned));
+    assert!(stdout(&learned).starts_with("2 patterns in "), "{}", stdout(&learned));
+    let shown = stdout(&noodl(&format!("show {}", model.display())));
+    let rows: Vec<&str> = shown.lines().filter(|line| line.starts_with("  rows")).collect();
+    let team = |line: &&str, names: [&str; 4]| names.iter().all(|name| line.contains(name));
+    assert_eq!(rows.len(), 2, "{shown}");
+    assert!(rows.iter().any(|line| team(line, ["ann", "bob", "cid", "dot"])), "{shown}");
+    assert!(rows.iter().any(|line| team(line, ["eve", "fay", "gus", "hal"])), "{shown}");
+    // What is wrong is said, and the old model is still there.
+    let before = fs::read(&model).unwrap();
+    for (wrong, code, message) in [
+        (format!("learn {table} --feature month(date) --row from --col to"), 3, "has no column \"date\""),
+        (
+            format!("learn {table} --feature month(size) --row from --col to"),
+            3,
+            "line 2, column size: \"0\" is not a date",
+        ),
+        (format!("learn {table} --feature year(time) --row from --col to"), 2, "\"year(time)\" is given"),
+        (format!("learn {axes} --recipe sqrt"), 2, "the recipe has \"sqrt\""),
+        (format!("learn {axes} --patterns 0"), 2, "a number above 0 or auto"),
+        (format!("learn {axes} --start {table}"), 3, "cannot be read as a model"),
+    ] {
+        let refused = noodl(&format!("{wrong} -o {}", model.display()));
+        assert_eq!(refused.status.code(), Some(code), "{wrong}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains(message), "{}", stderr(&refused));
+    }
+    assert!(fs::read(&model).unwrap() == before);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing is left half written");
+}
+
+#[test]
+fn a_stream_that_was_stopped_ends_in_the_same_bits() {
+    let folder = folder("a_stream_that_was_stopped_ends_in_the_same_bits");
+    let table = firm(&folder).display().to_string();
+    let whole = folder.join("model.safetensors");
+    let args = format!(
+        "learn {table} --feature day(time) --row from --col to --step month(time) --checkpoint-every 1 --resume -o"
+    );
+    let learned = noodl(&format!("{args} {}", whole.display()));
+    assert!(learned.status.success(), "{}", stderr(&learned));
+    let bits = fs::read(&whole).unwrap();
+    fs::remove_file(&whole).unwrap();
+    // Killed again and again, it gets there.
+    let mut killed = 0;
+    for attempt in 0..200 {
+        let mut run = Command::new(cargo_bin!("noodl"))
+            .args(format!("{args} {}", whole.display()).split_whitespace())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(2 + attempt));
+        if run.try_wait().unwrap().is_some_and(|status| status.success()) {
+            break;
+        }
+        run.kill().unwrap();
+        run.wait().unwrap();
+        killed += 1;
+    }
+    assert!(killed > 0);
+    assert!(noodl(&format!("{args} {}", whole.display())).status.success());
+    assert!(fs::read(&whole).unwrap() == bits, "after {killed} kills");
+    // Another way to learn is not a way to go on.
+    let refused = noodl(&format!("{args} {} --recipe log2", whole.display()));
+    assert!(stderr(&refused).contains("leave --resume out"), "{}", stderr(&refused));
 }

@@ -81,6 +81,24 @@ impl Events {
         self.cells.iter().map(|cell| cell.1).sum()
     }
 
+    /// Takes the features of a model, in their order; cells of others are left out. Returns how many.
+    pub fn align(&mut self, names: &[String]) -> usize {
+        let places: FxHashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
+        let place: Vec<Option<u32>> =
+            self.features.names.iter().map(|name| places.get(name.as_str()).copied()).collect();
+        let before = self.cells.len();
+        self.cells.retain_mut(|(key, _)| match place[key[3] as usize] {
+            Some(place) => {
+                key[3] = place;
+                true
+            }
+            None => false,
+        });
+        self.cells.sort_unstable_by_key(|cell| cell.0);
+        self.features.names = names.to_vec();
+        before - self.cells.len()
+    }
+
     /// One tensor of the stream, from 0.
     pub fn tensor(&self, step: usize) -> Result<Tensor<'static>, Error> {
         let first = self.cells.partition_point(|cell| (cell.0[0] as usize) < step);

@@ -12,7 +12,7 @@
 //!
 //! The metadata has one entry, `tensornoodl`: the [`Card`] as JSON.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use safetensors::{Dtype, SafeTensors, View};
@@ -149,6 +149,25 @@ impl Model {
             lost: step.lost.len(),
         });
         Ok(step)
+    }
+
+    /// Who takes part in a pattern, over all steps, strongest first: numbers of rows (or cols) and the root of the sum of their
+    /// squared factors, with the sign of the largest.
+    pub fn leading(&self, pattern: usize, of: impl Fn(&Factors) -> &Sparse) -> Vec<(usize, f64)> {
+        let mut sums: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+        for factors in self.factors.iter().filter(|factors| pattern < of(factors).cols()) {
+            for &(index, value) in of(factors).column(pattern) {
+                let sum = sums.entry(index).or_default();
+                let largest = if value.abs() > sum.1.abs() { value } else { sum.1 };
+                *sum = (sum.0 + value * value, largest);
+            }
+        }
+        let strength = |(index, (squares, largest)): (u32, (f64, f64))| {
+            (index as usize, squares.sqrt() * f64::signum(largest))
+        };
+        let mut leading: Vec<(usize, f64)> = sums.into_iter().map(strength).collect();
+        leading.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+        leading
     }
 
     /// Writes it, aside and then renamed.

@@ -1,0 +1,248 @@
+//! `noodl learn`: from a table of events to a model.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::anyhow;
+use indicatif::{ProgressBar, ProgressStyle};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use tensornoodl::{Error, Grow, Learner, Params, Passes, Rule, Tensor, init};
+use tensornoodl_data::{Events, Model, Recipe, files};
+
+use crate::Interrupted;
+use crate::progress::Spinner;
+use crate::table::TableArgs;
+
+const EXAMPLES: &str = "\
+Examples:
+  noodl learn mail.csv --feature 'month(time)' --row from --col to --recipe log2,scale,center -o mail.safetensors
+  noodl learn shots.csv --feature 'grid(x,y,12x10)' --row player --col opponent --step 'week(date)' -o shots.safetensors
+  noodl learn new.csv --feature 'grid(x,y,12x10)' --row player --col opponent --step 'week(date)' \\
+    --start shots.safetensors -o new.safetensors
+
+Without --step there is one tensor, and 100 passes are made over it. Ctrl-C writes the model first; --resume goes on with it, and
+ends in the same bits as if nothing had happened.";
+
+/// Learn the patterns of a table of events, and who takes part in them.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    table: TableArgs,
+    /// What is done to each tensor first: log2, scale, center, with commas between.
+    #[arg(long, default_value = "")]
+    recipe: String,
+    /// The model file to write.
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// How many patterns: a number, or auto to let the data speak.
+    #[arg(long, default_value = "auto")]
+    patterns: Count,
+    /// Go on from the patterns of this model.
+    #[arg(long, value_name = "MODEL", conflicts_with = "patterns")]
+    start: Option<PathBuf>,
+    /// Passes over each tensor: a number, or auto [default: 1, without --step 100].
+    #[arg(long)]
+    passes: Option<Count>,
+    /// Use the paper's step with this step size instead of the adaptive one.
+    #[arg(long)]
+    eta_a: Option<f64>,
+    /// Step size of iterative hard thresholding.
+    #[arg(long, default_value_t = Params::default().eta_x)]
+    eta_x: f64,
+    /// Smallest code that is kept; with automatic patterns in units of the smallest codes of the data.
+    #[arg(long, default_value_t = Params::default().tau)]
+    tau: f64,
+    /// The paper's C: codes start from scores of at least half of it; units as for tau.
+    #[arg(long, default_value_t = Params::default().code_floor)]
+    code_floor: f64,
+    /// What is forgotten with every tensor, for patterns that drift.
+    #[arg(long, default_value_t = 0.0)]
+    forgetting: f64,
+    /// Write the model after every so many steps, too.
+    #[arg(long, value_name = "STEPS")]
+    checkpoint_every: Option<usize>,
+    /// Go on with the model that is there.
+    #[arg(long)]
+    resume: bool,
+    /// Seed of the search for patterns.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// A JSON line for each step, on standard output.
+    #[arg(long)]
+    json: bool,
+    /// Show no progress.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// A number, or auto.
+#[derive(Clone, Copy, PartialEq)]
+struct Count(Option<usize>);
+
+impl FromStr for Count {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Count, String> {
+        match (text, text.parse()) {
+            ("auto", _) => Ok(Count(None)),
+            (_, Ok(count)) if count > 0 => Ok(Count(Some(count))),
+            _ => Err("it must be a number above 0 or auto".into()),
+        }
+    }
+}
+
+impl Args {
+    fn params(&self, events: &Events) -> Result<Params, Error> {
+        let usual = Count(Some(if events.steps.is_some() { 1 } else { 100 }));
+        let params = Params {
+            eta_x: self.eta_x,
+            tau: self.tau,
+            code_floor: self.code_floor,
+            forgetting: self.forgetting,
+            rule: self.eta_a.map_or(Rule::Adaptive, |eta_a| Rule::Paper { eta_a }),
+            passes: self.passes.unwrap_or(usual).0.map_or(Passes::Auto, Passes::Fixed),
+            ..Params::default()
+        };
+        params.check().map(|()| params)
+    }
+
+    fn learner(&self, events: &Events, tensor: &Tensor<'_>) -> anyhow::Result<Learner> {
+        let params = self.params(events)?;
+        if let Some(path) = &self.start {
+            let start = Model::load(path)?;
+            // The paper's step has no state to go on with.
+            return match params.rule {
+                Rule::Adaptive => Ok(start.learner),
+                Rule::Paper { .. } => Ok(Learner::new(start.learner.dictionary().clone(), params)?),
+            };
+        }
+        let Count(patterns) = self.patterns;
+        let grow = Grow {
+            least_patterns: patterns.unwrap_or(0),
+            most_patterns: patterns,
+            seed: self.seed,
+            ..Grow::default()
+        };
+        let found = init::judge(tensor, &grow)?;
+        if found.findings.is_empty() {
+            return Ok(Learner::from_nothing(tensor.shape().features, params, grow)?);
+        }
+        // One tensor has shown what it has; a stream may bring more.
+        let most_patterns = if events.steps.is_some() { patterns } else { Some(found.findings.len()) };
+        let grow = Grow { floor: found.floor, most_patterns, ..grow };
+        Ok(Learner::from_start(&found, params, grow)?)
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    files::check(&args.output)?;
+    if args.checkpoint_every == Some(0) {
+        let (name, value, rule) = ("checkpoint_every", "0".into(), "at least 1".into());
+        return Err(Error::Parameter { name, value, rule }.into());
+    }
+    let recipe: Recipe = args.recipe.parse()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // A second one ends it at once.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let quiet = args.quiet || args.json;
+    let spinner = Spinner::new("reading", quiet);
+    let mut events = args.table.read()?;
+    spinner.finish();
+    let mut model = if args.resume && args.output.exists() {
+        resumed(&args.output, args, &events, &recipe)?
+    } else {
+        if let Some(path) = &args.start {
+            align(&mut events, &Model::load(path)?, path)?;
+        }
+        let spinner = Spinner::new("looking for patterns", quiet);
+        let learner = args.learner(&events, &recipe.apply(events.tensor(0)?)?)?;
+        spinner.finish();
+        let command = std::env::args().collect::<Vec<_>>().join(" ");
+        Model::new(learner, &events, recipe, &args.table.name(), args.table.query()?, &command)
+    };
+    if model.card.features != events.features.names {
+        let names = model.card.features.clone();
+        events.align(&names);
+    }
+    let steps = events.steps();
+    let style =
+        ProgressStyle::with_template("{bar:32.cyan/dim} {pos} of {len} steps  {msg}  {elapsed}, left {eta}");
+    let bar = if quiet || steps == 1 { ProgressBar::hidden() } else { ProgressBar::new(steps as u64) };
+    let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    for step in model.card.history.len()..steps {
+        if stop.load(Ordering::Relaxed) {
+            model.save(&args.output)?;
+            return Err(Interrupted { step, output: args.output.clone() }.into());
+        }
+        let tensor = model.card.recipe.apply(events.tensor(step)?)?;
+        model.learn(&tensor)?;
+        let record = &model.card.history[step];
+        bar.set_position(step as u64 + 1);
+        bar.set_message(format!(
+            "{}: {} patterns, fit {:.3}",
+            model.card.steps[step], record.patterns, record.fit
+        ));
+        if args.json {
+            let line =
+                serde_json::json!({ "type": "step", "label": model.card.steps[step], "record": record });
+            writeln!(io::stdout().lock(), "{line}")?;
+        }
+        if args.checkpoint_every.is_some_and(|every| (step + 1) % every == 0) {
+            model.save(&args.output)?;
+        }
+    }
+    bar.finish_and_clear();
+    model.save(&args.output)?;
+    if !args.json {
+        let record = model.card.history.last();
+        writeln!(
+            io::stdout().lock(),
+            "{} patterns in {}; the last step is explained to a relative error of {:.3}\nwritten to {}",
+            model.learner.dictionary().patterns(),
+            args.table.name(),
+            record.map_or(f64::NAN, |record| record.fit),
+            args.output.display()
+        )?;
+    }
+    Ok(())
+}
+
+/// The model that is there, if it is of the same table and query.
+fn resumed(path: &Path, args: &Args, events: &Events, recipe: &Recipe) -> anyhow::Result<Model> {
+    let model = Model::load(path)?;
+    let card = &model.card;
+    let steps = events.steps.as_ref().map_or(1, |steps| steps.names.len());
+    let same = card.query == args.table.query()?
+        && card.recipe == *recipe
+        && card.rows == events.rows.names
+        && card.cols == events.cols.names
+        && card.steps.len() == steps;
+    if same {
+        Ok(model)
+    } else {
+        Err(anyhow!(
+            "{} was learned from another table or in another way; leave --resume out to begin anew",
+            path.display()
+        ))
+    }
+}
+
+/// Takes the features of the model to start from.
+fn align(events: &mut Events, start: &Model, path: &Path) -> anyhow::Result<()> {
+    let cells = events.cells();
+    let lost = events.align(&start.card.features);
+    if lost == cells {
+        return Err(anyhow!(
+            "{} knows none of the features of this table: it has {}, ...",
+            path.display(),
+            start.card.features.first().map_or("", String::as_str)
+        ));
+    }
+    Ok(())
+}

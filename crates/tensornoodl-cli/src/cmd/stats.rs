@@ -1,0 +1,126 @@
+//! `noodl stats`: what a table is, before anyone learns from it.
+
+use std::io::{self, Write};
+use std::time::Instant;
+
+use serde::Serialize;
+use tensornoodl_data::{Events, Labels, Tally};
+
+use crate::progress::Spinner;
+use crate::table::TableArgs;
+
+const EXAMPLES: &str = "\
+Examples:
+  noodl stats mail.csv --feature 'month(time)' --row from --col to --where 'from!=@to'
+  noodl stats shots.csv.gz --feature 'grid(x,y,12x10)' --row player --col opponent --step 'week(date)' --keep-rows 100";
+
+/// Look at a table of events: its shape, how sparse it is, and what is left out.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    table: TableArgs,
+    /// Write one JSON object.
+    #[arg(long)]
+    json: bool,
+    /// Show no progress.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Serialize)]
+struct Stats<'a> {
+    table: String,
+    features: usize,
+    rows: usize,
+    cols: usize,
+    steps: usize,
+    cells: usize,
+    fibers: usize,
+    /// Share of all places that have a fiber, over all steps.
+    share_of_places: f64,
+    cells_per_fiber: f64,
+    sum: f64,
+    tally: &'a Tally,
+    used: u64,
+    seconds: f64,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let spinner = Spinner::new("reading", args.quiet || args.json);
+    let events = args.table.read();
+    spinner.finish();
+    let events = events?;
+    let shape = events.shape();
+    let places = shape.rows as f64 * shape.cols as f64 * events.steps() as f64;
+    let stats = Stats {
+        table: args.table.name(),
+        features: shape.features,
+        rows: shape.rows,
+        cols: shape.cols,
+        steps: events.steps(),
+        cells: events.cells(),
+        fibers: events.fibers(),
+        share_of_places: events.fibers() as f64 / places,
+        cells_per_fiber: events.cells() as f64 / events.fibers() as f64,
+        sum: events.sum(),
+        tally: &events.tally,
+        used: events.tally.used(),
+        seconds: begun.elapsed().as_secs_f64(),
+    };
+    let mut stdout = io::stdout().lock();
+    if args.json {
+        writeln!(stdout, "{}", serde_json::to_string(&stats)?)?;
+    } else {
+        tell(&mut stdout, &stats, &events)?;
+    }
+    Ok(())
+}
+
+fn tell(out: &mut impl Write, stats: &Stats<'_>, events: &Events) -> io::Result<()> {
+    let Stats { features, rows, cols, steps, .. } = *stats;
+    let of_steps = if events.steps.is_some() { format!(", in {steps} steps") } else { String::new() };
+    writeln!(out, "{}: {features} features x {rows} rows x {cols} cols{of_steps}\n", stats.table)?;
+    let axes =
+        [("feature", Some(&events.features)), ("row", Some(&events.rows)), ("col", Some(&events.cols))];
+    for (name, labels) in axes.into_iter().chain([("step", events.steps.as_ref())]) {
+        if let Some(labels) = labels {
+            writeln!(out, "{name:<9} {:<24} {}", labels.axis.to_string(), some(labels))?;
+        }
+    }
+    writeln!(
+        out,
+        "\nfibers    {} of {} places have events ({:.2} %), {:.1} features each",
+        stats.fibers,
+        rows * cols * steps,
+        100.0 * stats.share_of_places,
+        stats.cells_per_fiber
+    )?;
+    writeln!(out, "cells     {}, which add up to {}", stats.cells, round(stats.sum))?;
+    let tally = stats.tally;
+    writeln!(out, "events    {} of {} used", stats.used, tally.events)?;
+    let left_out = [
+        (tally.filtered, "filtered out".to_owned()),
+        (tally.missing, "have no value where one is needed".into()),
+        (tally.outside, "outside the grid".into()),
+        (tally.dropped, format!("of {} rows that were not kept", tally.dropped_labels)),
+    ];
+    for (count, why) in left_out.into_iter().filter(|(count, _)| *count > 0) {
+        writeln!(out, "          {count} {why}")?;
+    }
+    Ok(())
+}
+
+/// The first and the last labels.
+fn some(labels: &Labels) -> String {
+    match &labels.names[..] {
+        names if names.len() <= 4 => names.join(", "),
+        [first, second, .., last] => format!("{first}, {second}, ... {last}"),
+        _ => String::new(),
+    }
+}
+
+fn round(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.3}") }
+}
