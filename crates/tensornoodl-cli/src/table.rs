@@ -9,8 +9,8 @@ pub(crate) struct TableArgs {
     /// A CSV file whose first line names the columns, also packed by gzip; - for standard input.
     #[arg(value_name = "TABLE")]
     path: PathBuf,
-    /// What patterns extend over: a column, month(c), week(c), day(c), hour(c), weekday(c), bin(c,width) or
-    /// grid(x,y,12x10,lowest x:highest x,lowest y:highest y).
+    /// What patterns extend over: a column, month(c), week(c), day(c), hour(c), weekday(c), weekhour(c), bin(c,width),
+    /// grid(x,y,12x10,lowest x:highest x,lowest y:highest y), or court(x,y,12x10) for half a basketball court.
     #[arg(long, value_name = "AXIS")]
     feature: String,
     /// Who takes part.

@@ -80,6 +80,7 @@ fn the_architecture_names_every_file_of_the_core() {
     for folder in [
         "crates/tensornoodl/src",
         "crates/tensornoodl-data/src",
+        "crates/tensornoodl-report/src",
         "crates/tensornoodl-cli/src",
         "experiments/src",
     ] {

@@ -615,6 +615,13 @@ fn a_table_becomes_a_model_with_names() {
     assert_eq!(rows.len(), 2, "{shown}");
     assert!(rows.iter().any(|line| team(line, ["ann", "bob", "cid", "dot"])), "{shown}");
     assert!(rows.iter().any(|line| team(line, ["eve", "fay", "gus", "hal"])), "{shown}");
+    // A page about it, whole in one file.
+    let page = folder.join("firm.html");
+    assert!(noodl(&format!("report {} -o {}", model.display(), page.display())).status.success());
+    let text = fs::read_to_string(&page).unwrap();
+    assert!(text.contains("2 patterns over 21 features") && text.contains("id=\"pattern-2\""));
+    assert!(!text.contains("src=\"http") && !text.contains("href=\"http") && text.len() < 2_000_000);
+    fs::remove_file(&page).unwrap();
     // What is wrong is said, and the old model is still there.
     let before = fs::read(&model).unwrap();
     for (wrong, code, message) in [

@@ -37,14 +37,17 @@ pub enum Unit {
     Hour,
     /// A day of the week, Monday first.
     Weekday,
+    /// An hour of the week, from Monday's first.
+    WeekHour,
 }
 
-const UNITS: [(Unit, &str); 5] = [
+const UNITS: [(Unit, &str); 6] = [
     (Unit::Month, "month"),
     (Unit::Week, "week"),
     (Unit::Day, "day"),
     (Unit::Hour, "hour"),
     (Unit::Weekday, "weekday"),
+    (Unit::WeekHour, "weekhour"),
 ];
 
 /// Cells of a plane, row by row from the lowest y; in a row from the lowest x.
@@ -58,7 +61,12 @@ pub struct Grid {
     pub cells: (usize, usize),
     /// Lowest and highest x and y, where they are not those of the data. What lies outside is left out.
     pub bounds: Option<[(f64, f64); 2]>,
+    /// Whether it is half a basketball court, in tenths of feet from the hoop: written `court(x,y,12x10)`.
+    pub court: bool,
 }
+
+/// Half a court: baseline to midcourt is y.
+const COURT: [(f64, f64); 2] = [(-250.0, 250.0), (-52.5, 417.5)];
 
 /// The most features that an axis may have: fibers are dense.
 pub(crate) const MOST_FEATURES: usize = 1_000_000;
@@ -87,7 +95,8 @@ impl FromStr for Axis {
                 let width = width.ok_or_else(|| wrong("bin(column,width) with a width above 0"))?;
                 Ok(Axis::Bin((*column).into(), width))
             }
-            ("grid", [x, y, cells, bounds @ ..]) => {
+            ("grid" | "court", [x, y, cells, bounds @ ..]) => {
+                let court = function.trim() == "court";
                 let rule = "grid(x,y,12x10) or grid(x,y,12x10,lowest x:highest x,lowest y:highest y)";
                 let count = |text: &str| text.parse().ok().filter(|count| (1..=1000).contains(count));
                 let cells = cells.split_once('x').and_then(|(x, y)| Some((count(x)?, count(y)?)));
@@ -97,21 +106,21 @@ impl FromStr for Axis {
                     Some((number(low)?, number(high)?)).filter(|(low, high)| low < high)
                 };
                 let bounds = match bounds {
-                    [] => None,
+                    [] => court.then_some(COURT),
                     [x, y] => {
                         Some([range(x).ok_or_else(|| wrong(rule))?, range(y).ok_or_else(|| wrong(rule))?])
                     }
                     _ => return Err(wrong(rule)),
                 };
-                Ok(Axis::Grid(Grid { x: (*x).into(), y: (*y).into(), cells, bounds }))
+                Ok(Axis::Grid(Grid { x: (*x).into(), y: (*y).into(), cells, bounds, court }))
             }
             (name, [column]) if UNITS.iter().any(|unit| unit.1 == name) => {
                 let unit = UNITS.iter().find(|unit| unit.1 == name).map_or(Unit::Day, |unit| unit.0);
                 Ok(Axis::Time(unit, (*column).into()))
             }
             _ => Err(wrong(
-                "a column, month(c), week(c), day(c), hour(c), weekday(c), bin(c,width) or grid(x,y,12x10); a column \
-                 whose name has parentheses goes in quotes",
+                "a column, month(c), week(c), day(c), hour(c), weekday(c), weekhour(c), bin(c,width), grid(x,y,12x10) or \
+                 court(x,y,12x10); a column whose name has parentheses goes in quotes",
             )),
         }
     }
@@ -144,9 +153,10 @@ impl fmt::Display for Axis {
                 )
             }
             Axis::Bin(column, width) => write!(f, "bin({column},{width})"),
-            Axis::Grid(Grid { x, y, cells, bounds }) => {
-                write!(f, "grid({x},{y},{}x{}", cells.0, cells.1)?;
-                for (low, high) in bounds.iter().flatten() {
+            Axis::Grid(Grid { x, y, cells, bounds, court }) => {
+                write!(f, "{}({x},{y},{}x{}", if *court { "court" } else { "grid" }, cells.0, cells.1)?;
+                let usual = *court && *bounds == Some(COURT);
+                for (low, high) in bounds.iter().filter(|_| !usual).flatten() {
                     write!(f, ",{low}:{high}")?;
                 }
                 f.write_str(")")
@@ -171,6 +181,7 @@ impl Unit {
         match self {
             Unit::Hour => time.hour().into(),
             Unit::Weekday => time.weekday().to_monday_zero_offset().into(),
+            Unit::WeekHour => 24 * i64::from(time.weekday().to_monday_zero_offset()) + i64::from(time.hour()),
             Unit::Month | Unit::Week | Unit::Day => days(self.first_day(time.date())),
         }
     }
@@ -206,6 +217,7 @@ impl Unit {
         match (self, date(number)) {
             (Unit::Hour, _) => format!("{number:02}:00"),
             (Unit::Weekday, _) => weekday(number).into(),
+            (Unit::WeekHour, _) => format!("{} {:02}:00", weekday(number / 24), number % 24),
             (Unit::Month, Some(date)) => format!("{:04}-{:02}", date.year(), date.month()),
             (Unit::Week, Some(date)) => date.strftime("%Y-W%U").to_string(),
             (_, Some(date)) => date.to_string(),
@@ -218,6 +230,7 @@ impl Unit {
         match self {
             Unit::Hour => (0..24).collect(),
             Unit::Weekday => (0..7).collect(),
+            Unit::WeekHour => (0..7 * 24).collect(),
             _ => std::iter::successors(Some(first), |number| Some(self.next(*number)))
                 .take_while(|number| *number <= last)
                 .take(MOST_FEATURES + 1)
@@ -262,6 +275,8 @@ mod tests {
             "day(d)",
             "hour(t)",
             "weekday(t)",
+            "weekhour(t)",
+            "court(x,y,12x10)",
             "bin(age,2.5)",
             "grid(x,y,12x10)",
             "grid(x,y,12x10,-250:250,-52.5:417.5)",
@@ -295,6 +310,7 @@ mod tests {
         assert_eq!(label(Unit::Day, "1998-11-13 09:07"), "1998-11-13");
         assert_eq!(label(Unit::Hour, "1998-11-13 09:07:59.5Z"), "09:00");
         assert_eq!(label(Unit::Weekday, "2018-12-16"), "Sun");
+        assert_eq!(label(Unit::WeekHour, "2018-12-16 17:20"), "Sun 17:00");
         // The paper's week 10 of the season 2018-19.
         assert_eq!(label(Unit::Week, "2018-12-16"), label(Unit::Week, "2018-12-22"));
         assert_ne!(label(Unit::Week, "2018-12-22"), label(Unit::Week, "2018-12-23"));

@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// The model file to write.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
+    /// Write a page about it, too.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// How many patterns: a number, or auto to let the data speak.
     #[arg(long, default_value = "auto")]
     patterns: Count,
@@ -138,7 +141,9 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    files::check(&args.output)?;
+    for path in args.report.iter().chain([&args.output]) {
+        files::check(path)?;
+    }
     if args.checkpoint_every == Some(0) {
         let (name, value, rule) = ("checkpoint_every", "0".into(), "at least 1".into());
         return Err(Error::Parameter { name, value, rule }.into());
@@ -199,6 +204,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     bar.finish_and_clear();
     model.save(&args.output)?;
+    if let Some(path) = &args.report {
+        files::write(path, tensornoodl_report::html(&model)?)?;
+    }
     if !args.json {
         let record = model.card.history.last();
         writeln!(

@@ -9,6 +9,7 @@ pub(crate) mod init;
 pub(crate) mod learn;
 pub(crate) mod paper;
 pub(crate) mod recover;
+pub(crate) mod report;
 pub(crate) mod show;
 pub(crate) mod starts;
 pub(crate) mod stats;

@@ -1,0 +1,29 @@
+//! `noodl report`: a model as a page.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use tensornoodl_data::{Model, files};
+
+const EXAMPLES: &str = "\
+Examples:
+  noodl report mail.safetensors -o mail.html";
+
+/// Write one HTML page about a model; it needs no network.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
+pub(crate) struct Args {
+    /// A model file.
+    model: PathBuf,
+    /// The page to write.
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    files::check(&args.output)?;
+    let model = Model::load(&args.model)?;
+    files::write(&args.output, tensornoodl_report::html(&model)?)?;
+    writeln!(io::stdout().lock(), "written to {}", args.output.display())?;
+    Ok(())
+}

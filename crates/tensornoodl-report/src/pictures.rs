@@ -1,0 +1,252 @@
+//! Patterns as SVG: a line over time, a week of hours, a court or another grid, bars for anything else.
+
+use std::fmt::Write;
+
+use tensornoodl_data::{Axis, Card, Grid, Unit};
+
+const WIDTH: f64 = 640.0;
+
+/// The picture that fits the feature axis.
+pub(crate) fn pattern(values: &[f64], card: &Card, title: &str) -> String {
+    match &card.query.feature {
+        Axis::Grid(grid) => plane(values, grid, &card.features, title),
+        Axis::Time(Unit::WeekHour, _) => week(values, &card.features, title),
+        Axis::Time(..) | Axis::Bin(..) => line(values, &card.features, title),
+        Axis::Column(_) => bars(values, &card.features, title),
+    }
+}
+
+fn begin(height: f64, title: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{title}\" \
+         font-family=\"system-ui, sans-serif\" font-size=\"12\"><title>{title}</title>"
+    )
+}
+
+pub(crate) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// White at 0, blue above and orange below: told apart by the colour-blind too.
+fn color(share: f64) -> String {
+    let (share, full) =
+        (share.clamp(-1.0, 1.0), if share >= 0.0 { [11.0, 110.0, 153.0] } else { [194.0, 87.0, 26.0] });
+    let [r, g, b] = full.map(|full| (255.0 + (full - 255.0) * share.abs()).round() as u8);
+    format!("#{r:02x}{g:02x}{b:02x}")
+}
+
+fn largest(values: &[f64]) -> f64 {
+    values.iter().fold(f64::MIN_POSITIVE, |most, value| most.max(value.abs()))
+}
+
+/// About six labels below an axis.
+fn labels(svg: &mut String, names: &[String], x_of: impl Fn(f64) -> f64, y: f64) {
+    let every = names.len().div_ceil(6).max(1);
+    for (at, name) in names.iter().enumerate().step_by(every) {
+        let _ = write!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{y}\" text-anchor=\"middle\" fill=\"#555\">{}</text>",
+            x_of(at as f64),
+            escape(name)
+        );
+    }
+}
+
+fn line(values: &[f64], names: &[String], title: &str) -> String {
+    let (left, top, height) = (30.0, 8.0, 130.0);
+    let mut svg = begin(176.0, title);
+    let low = values.iter().copied().fold(0.0, f64::min);
+    let high = values.iter().copied().fold(0.0, f64::max).max(low + f64::MIN_POSITIVE);
+    let steps = (values.len().max(2) - 1) as f64;
+    let x_of = |at: f64| left + (WIDTH - 2.0 * left) * at / steps;
+    let y_of = |value: f64| top + height * (high - value) / (high - low);
+    let zero = y_of(0.0);
+    let _ = write!(svg, "<path d=\"M{left} {zero:.1}H{:.1}\" stroke=\"#999\"/>", WIDTH - left);
+    let points: Vec<String> = values
+        .iter()
+        .enumerate()
+        .map(|(at, value)| format!("{:.1},{:.1}", x_of(at as f64), y_of(*value)))
+        .collect();
+    let _ = write!(
+        svg,
+        "<polygon points=\"{left},{zero:.1} {} {:.1},{zero:.1}\" fill=\"#0b6e99\" fill-opacity=\".18\"/>\
+         <polyline points=\"{}\" fill=\"none\" stroke=\"#0b6e99\" stroke-width=\"2\"/>",
+        points.join(" "),
+        x_of(steps),
+        points.join(" ")
+    );
+    for (at, (value, name)) in values.iter().zip(names).enumerate() {
+        let _ = write!(
+            svg,
+            "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"6\" fill=\"#000\" fill-opacity=\"0\"><title>{}: {value:.3}</title></circle>",
+            x_of(at as f64),
+            y_of(*value),
+            escape(name)
+        );
+    }
+    labels(&mut svg, names, x_of, top + height + 24.0);
+    svg + "</svg>"
+}
+
+fn bars(values: &[f64], names: &[String], title: &str) -> String {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| values[*b].abs().total_cmp(&values[*a].abs()));
+    order.truncate(20);
+    let (row, left) = (20.0, 200.0);
+    let mut svg = begin(row * order.len() as f64 + 6.0, title);
+    let most = largest(values);
+    for (line, at) in order.into_iter().enumerate() {
+        let (y, share) = (row * line as f64 + 4.0, values[at] / most);
+        let name: String = names[at].chars().take(28).collect();
+        let _ = write!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
+             <rect x=\"{left}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"14\" fill=\"{}\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" fill=\"#555\">{:.2}</text>",
+            left - 8.0,
+            y + 12.0,
+            escape(&name),
+            380.0 * share.abs(),
+            color(share.signum() * 0.85),
+            left + 380.0 * share.abs() + 6.0,
+            y + 12.0,
+            values[at]
+        );
+    }
+    svg + "</svg>"
+}
+
+/// A square for each cell; rows of cells from the top.
+fn squares(
+    svg: &mut String,
+    values: &[f64],
+    across: usize,
+    (x0, y0): (f64, f64),
+    (w, h): (f64, f64),
+    names: &[String],
+) {
+    let most = largest(values);
+    for (at, (value, name)) in values.iter().zip(names).enumerate() {
+        let (x, y) = (x0 + w * (at % across) as f64, y0 + h * (at / across) as f64);
+        let _ = write!(
+            svg,
+            "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" fill=\"{}\"><title>{}: {value:.3}</title></rect>",
+            color(value / most),
+            escape(name)
+        );
+    }
+}
+
+fn week(values: &[f64], names: &[String], title: &str) -> String {
+    let (left, w, h) = (44.0, 24.0, 22.0);
+    let mut svg = begin(7.0 * h + 34.0, title);
+    squares(&mut svg, values, 24, (left, 4.0), (w, h), names);
+    for (day, name) in ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"].into_iter().enumerate() {
+        let _ = write!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#555\">{name}</text>",
+            left - 6.0,
+            4.0 + h * (day as f64 + 0.7)
+        );
+    }
+    for hour in (0..24).step_by(3) {
+        let _ = write!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#555\">{hour}:00</text>",
+            left + w * (f64::from(hour) + 0.5),
+            7.0 * h + 22.0
+        );
+    }
+    svg + "</svg>"
+}
+
+fn plane(values: &[f64], grid: &Grid, names: &[String], title: &str) -> String {
+    let (across, up) = grid.cells;
+    let bounds = grid.bounds.unwrap_or([(0.0, across as f64), (0.0, up as f64)]);
+    let [(x_low, x_high), (y_low, y_high)] = bounds;
+    let width = 420.0;
+    let height = (width * (y_high - y_low) / (x_high - x_low)).clamp(80.0, 560.0);
+    let left = (WIDTH - width) / 2.0;
+    let mut svg = begin(height + 8.0, title);
+    // The lowest y is drawn below; on a court the hoop is, as one sees it from midcourt.
+    let turned: Vec<f64> = values.chunks_exact(across).rev().flatten().copied().collect();
+    let turned_names: Vec<String> = names.chunks_exact(across).rev().flatten().cloned().collect();
+    squares(
+        &mut svg,
+        &turned,
+        across,
+        (left, 4.0),
+        (width / across as f64, height / up as f64),
+        &turned_names,
+    );
+    if grid.court {
+        let x_of = |x: f64| left + width * (x - x_low) / (x_high - x_low);
+        let y_of = |y: f64| 4.0 + height * (y_high - y) / (y_high - y_low);
+        let unit = width / (x_high - x_low);
+        // Lines of a court of the league: key 16 feet wide and 19 long, arc of 23.75 feet, corners at 22.
+        let arc = (237.5_f64.powi(2) - 220.0_f64.powi(2)).sqrt();
+        let _ = write!(
+            svg,
+            "<g fill=\"none\" stroke=\"#222\" stroke-width=\"1.5\">\
+             <rect x=\"{left}\" y=\"4\" width=\"{width}\" height=\"{height:.1}\"/>\
+             <circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"{:.1}\"/>\
+             <rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>\
+             <circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"{:.1}\"/>\
+             <path d=\"M{:.1} {:.1}V{:.1}A{r:.1} {r:.1} 0 0 1 {:.1} {:.1}V{:.1}\"/></g>",
+            x_of(0.0),
+            y_of(0.0),
+            7.5 * unit,
+            x_of(-80.0),
+            y_of(137.5),
+            160.0 * unit,
+            190.0 * height / (y_high - y_low),
+            x_of(0.0),
+            y_of(137.5),
+            60.0 * unit,
+            x_of(-220.0),
+            y_of(-52.5),
+            y_of(arc),
+            x_of(220.0),
+            y_of(arc),
+            y_of(-52.5),
+            r = 237.5 * unit
+        );
+    }
+    svg + "</svg>"
+}
+
+/// Who with whom: strengths of the leading rows with the leading cols.
+pub(crate) fn block(values: &[f64], rows: &[String], cols: &[String], title: &str) -> String {
+    let (left, top, side) = (150.0, 96.0, 22.0);
+    let mut svg = begin(top + side * rows.len() as f64 + 8.0, title);
+    let names: Vec<String> =
+        rows.iter().flat_map(|row| cols.iter().map(move |col| format!("{row} with {col}"))).collect();
+    squares(&mut svg, values, cols.len().max(1), (left, top), (side, side), &names);
+    let short = |name: &str| escape(&name.chars().take(18).collect::<String>());
+    for (at, row) in rows.iter().enumerate() {
+        let y = top + side * (at as f64 + 0.7);
+        let _ = write!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{y:.1}\" text-anchor=\"end\">{}</text>",
+            left - 6.0,
+            short(row)
+        );
+    }
+    for (at, col) in cols.iter().enumerate() {
+        let x = left + side * (at as f64 + 0.6);
+        let _ = write!(
+            svg,
+            "<text x=\"{x:.1}\" y=\"{:.1}\" transform=\"rotate(-50 {x:.1} {:.1})\">{}</text>",
+            top - 6.0,
+            top - 6.0,
+            short(col)
+        );
+    }
+    svg + "</svg>"
+}
+
+/// One value for each step.
+pub(crate) fn over_steps(values: &[f64], steps: &[String], title: &str) -> String {
+    line(values, steps, title)
+}
