@@ -21,6 +21,8 @@ Examples:
   noodl recover --patterns 600 --rows 300 --cols 300 --alpha 0.01 --beta 0.01
                                           the recovery claim, on your own machine
   noodl recover --json | jq .error_a      the same for programs, a line for each tensor
+  noodl learn mail.csv --feature 'month(time)' --row from --col to -o mail.safetensors --report mail.html
+                                          from a table of events to patterns with names
   noodl check data.tns                    does the data fit the theory?
   noodl init data.tns --evidence          its patterns, and what speaks for their number
   noodl bench limit                       the time of a step beside that of one dense product
@@ -49,6 +51,9 @@ enum Command {
     Learn(Box<cmd::learn::Args>),
     Show(cmd::show::Args),
     Report(cmd::report::Args),
+    Encode(cmd::encode::Args),
+    Compare(cmd::compare::Args),
+    Export(cmd::export::Args),
     Bench(cmd::bench::Args),
     Paper(cmd::paper::Args),
     Completions(cmd::completions::Args),
@@ -95,6 +100,9 @@ fn main() -> ExitCode {
         Command::Learn(args) => cmd::learn::run(&args),
         Command::Show(args) => cmd::show::run(&args),
         Command::Report(args) => cmd::report::run(&args),
+        Command::Encode(args) => cmd::encode::run(&args),
+        Command::Compare(args) => cmd::compare::run(&args),
+        Command::Export(args) => cmd::export::run(&args),
         Command::Bench(args) => cmd::bench::run(&args),
         Command::Paper(args) => cmd::paper::run(&args),
         Command::Completions(args) => cmd::completions::run(&args),

@@ -680,3 +680,41 @@ fn a_stream_that_was_stopped_ends_in_the_same_bits() {
     let refused = noodl(&format!("{args} {} --recipe log2", whole.display()));
     assert!(stderr(&refused).contains("leave --resume out"), "{}", stderr(&refused));
 }
+
+#[test]
+fn a_model_is_used_compared_and_exported() {
+    let folder = folder("a_model_is_used_compared_and_exported");
+    let table = firm(&folder).display().to_string();
+    let model = folder.join("firm.safetensors").display().to_string();
+    let axes = format!("{table} --feature month(time) --row from --col to --where from!=@to");
+    assert!(noodl(&format!("learn {axes} --recipe log2,scale -o {model}")).status.success());
+    let codes = stdout(&noodl(&format!("encode {model} {table}")));
+    let lines: Vec<&str> = codes.lines().collect();
+    // 24 pairs of people, each with the pattern of their team.
+    assert_eq!((lines[0], lines.len()), ("step,row,col,pattern,code", 25), "{codes}");
+    let pattern = |names: [&str; 2]| {
+        let line =
+            lines.iter().find(|line| line.starts_with(&format!("all,{},{},", names[0], names[1]))).unwrap();
+        line.split(',').nth(3).unwrap().to_owned()
+    };
+    assert_eq!(pattern(["ann", "bob"]), pattern(["dot", "cid"]));
+    assert_ne!(pattern(["ann", "bob"]), pattern(["eve", "fay"]));
+    let same: Value =
+        serde_json::from_str(&stdout(&noodl(&format!("compare {model} {model} --json")))).unwrap();
+    assert!(
+        same["pairs"].as_array().unwrap().iter().all(|pair| pair["cosine"].as_f64().unwrap() > 0.999_999)
+    );
+    for end in ["csv", "npz"] {
+        let out = folder.join(format!("firm.{end}"));
+        assert!(noodl(&format!("export {model} -o {}", out.display())).status.success());
+        assert!(fs::metadata(&out).unwrap().len() > 500);
+    }
+    let text = fs::read_to_string(folder.join("firm.csv")).unwrap();
+    // Two patterns of 21 features, and four rows and four cols of each.
+    assert_eq!(text.lines().count(), 1 + 2 * 21 + 2 * 4 + 2 * 4, "{text}");
+    assert!(text.contains("row,all,1,"), "{text}");
+    let refused = noodl(&format!("export {model} -o {}", folder.join("firm.xls").display()));
+    assert_eq!((refused.status.code(), stderr(&refused).contains("output is .xls")), (Some(2), true));
+    let refused = noodl(&format!("show {model} --pattern 3"));
+    assert_eq!((refused.status.code(), stderr(&refused).contains("from 1 to 2")), (Some(2), true));
+}

@@ -2,8 +2,11 @@
 
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod encode;
+pub(crate) mod export;
 pub(crate) mod growth;
 pub(crate) mod init;
 pub(crate) mod learn;
