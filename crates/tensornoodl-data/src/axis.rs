@@ -226,7 +226,7 @@ impl Unit {
     }
 
     /// All parts from the first to the last; hours and weekdays are always all there.
-    pub(crate) fn from_to(self, first: i64, last: i64) -> Vec<i64> {
+    pub(crate) fn between(self, first: i64, last: i64) -> Vec<i64> {
         match self {
             Unit::Hour => (0..24).collect(),
             Unit::Weekday => (0..7).collect(),
@@ -326,16 +326,16 @@ mod tests {
     #[test]
     fn the_season_of_the_paper_has_27_weeks() {
         let number = |text: &str| Unit::Week.number(time(text).unwrap());
-        let weeks = Unit::Week.from_to(number("2018-10-16"), number("2019-04-10"));
+        let weeks = Unit::Week.between(number("2018-10-16"), number("2019-04-10"));
         assert_eq!(weeks.len(), 27);
         assert_eq!(Unit::Week.label(weeks[9]), Unit::Week.label(number("2018-12-16")));
-        let months = Unit::Month.from_to(
+        let months = Unit::Month.between(
             Unit::Month.number(time("1998-11-13").unwrap()),
             Unit::Month.number(time("2002-06-21").unwrap()),
         );
         assert_eq!((months.len(), Unit::Month.label(months[43])), (44, "2002-06".into()));
-        assert_eq!(Unit::Day.from_to(0, 30).len(), 31);
-        assert_eq!(Unit::Hour.from_to(3, 4).len(), 24);
+        assert_eq!(Unit::Day.between(0, 30).len(), 31);
+        assert_eq!(Unit::Hour.between(3, 4).len(), 24);
     }
 
     /// Every day of ten years: parts follow each other without gap or overlap.

@@ -123,7 +123,7 @@ impl Collector {
                 let (first, last) = (met.first().copied().unwrap_or(0), met.last().copied().unwrap_or(0));
                 let all = match (&self.axis, is_feature) {
                     (_, false) => met,
-                    (Axis::Time(unit, _), true) => unit.from_to(first, last),
+                    (Axis::Time(unit, _), true) => unit.between(first, last),
                     _ if last.abs_diff(first) > MOST_FEATURES as u64 => (0..=MOST_FEATURES as i64).collect(),
                     _ => (first..=last).collect(),
                 };

@@ -226,10 +226,11 @@ fn moments(model: &Model) -> Vec<Vec<Moment>> {
 fn weights(model: &Model) -> Vec<(usize, Vec<f64>)> {
     let count = model.learner.dictionary().patterns();
     let mut weights = vec![vec![0.0; count]; model.card.rows.len()];
-    for i in 0..count {
-        for (row, weight) in model.leading(i, |factors| &factors.rows) {
-            weights[row][i] = (1000.0 * weight).round() / 1000.0;
-        }
+    for pattern in 0..count {
+        let leading = model.leading(pattern, |factors| &factors.rows);
+        leading
+            .into_iter()
+            .for_each(|(row, weight)| weights[row][pattern] = (1000.0 * weight).round() / 1000.0);
     }
     let mut rows: Vec<(usize, Vec<f64>)> =
         weights.into_iter().enumerate().filter(|(_, row)| row.iter().any(|weight| *weight != 0.0)).collect();

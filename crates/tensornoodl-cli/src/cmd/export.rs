@@ -42,11 +42,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// (step, pattern, index, value) of all factors.
+/// Step, pattern, index and value.
+type Number = (usize, usize, u32, f64);
+
+/// Of all factors.
 fn numbers<'m>(
     model: &'m Model,
     of: impl Fn(&'m Factors) -> &'m Sparse + 'm,
-) -> impl Iterator<Item = (usize, usize, u32, f64)> + 'm {
+) -> impl Iterator<Item = Number> + 'm {
     model.factors.iter().enumerate().flat_map(move |(step, factors)| {
         of(factors).columns().enumerate().flat_map(move |(pattern, column)| {
             column.iter().map(move |&(index, value)| (step, pattern, index, value))
@@ -82,7 +85,7 @@ fn npz(model: &Model) -> anyhow::Result<Vec<u8>> {
         ("rows", numbers(model, |factors| &factors.rows).collect::<Vec<_>>()),
         ("cols", numbers(model, |factors| &factors.cols).collect()),
     ] {
-        let whole = |of: &dyn Fn(&(usize, usize, u32, f64)) -> usize| -> Array1<i64> {
+        let whole = |of: &dyn Fn(&Number) -> usize| -> Array1<i64> {
             list.iter().map(|number| of(number) as i64).collect()
         };
         file.add_array(format!("{name}_step"), &whole(&|number| number.0))?;
