@@ -226,9 +226,9 @@ fn moments(model: &Model) -> Vec<Vec<Moment>> {
 fn weights(model: &Model) -> Vec<(usize, Vec<f64>)> {
     let count = model.learner.dictionary().patterns();
     let mut weights = vec![vec![0.0; count]; model.card.rows.len()];
-    for pattern in 0..count {
-        let leading = model.leading(pattern, |factors| &factors.rows);
-        leading
+    let leading = (0..count).map(|pattern| model.leading(pattern, |factors| &factors.rows));
+    for (pattern, members) in leading.enumerate() {
+        members
             .into_iter()
             .for_each(|(row, weight)| weights[row][pattern] = (1000.0 * weight).round() / 1000.0);
     }
