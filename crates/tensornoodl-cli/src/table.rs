@@ -6,7 +6,7 @@ use tensornoodl_data::{Axis, Error, Events, Filter, Query, Value, table};
 
 #[derive(clap::Args)]
 pub(crate) struct TableArgs {
-    /// A CSV file whose first line names the columns, also packed by gzip; - for standard input.
+    /// A CSV file whose first line names the columns, also packed by gzip, or a Parquet file; - for CSV from standard input.
     #[arg(value_name = "TABLE")]
     path: PathBuf,
     /// What patterns extend over: a column, month(c), week(c), day(c), hour(c), weekday(c), weekhour(c), bin(c,width),

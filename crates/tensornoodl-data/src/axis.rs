@@ -251,7 +251,8 @@ fn days(date: Date) -> i64 {
     date.since(EPOCH).map_or(0, |span| span.get_days().into())
 }
 
-fn date(days: i64) -> Option<Date> {
+/// The date so many days after 1 January 1970.
+pub(crate) fn date(days: i64) -> Option<Date> {
     EPOCH.checked_add(days.days()).ok()
 }
 

@@ -26,6 +26,7 @@ mod events;
 pub mod files;
 mod labels;
 mod model;
+mod parquet;
 mod query;
 mod recipe;
 pub mod table;

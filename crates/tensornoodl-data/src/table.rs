@@ -1,19 +1,53 @@
 //! Tables: CSV, also packed by gzip, and Parquet.
 
-use std::io::BufRead;
+use std::fs::File;
+use std::io::{BufRead, Read, Seek};
 use std::path::Path;
 
 use crate::error::Error;
 use crate::events::{At, Counter, Events};
 use crate::query::Query;
-use crate::tns;
+use crate::{parquet, tns};
 
-/// Reads a table, `-` for CSV from standard input.
+/// Reads a table, `-` for CSV from standard input. Parquet is known by its first bytes.
 pub fn read(path: &Path, query: Query) -> Result<Events, Error> {
     let file = path.display().to_string();
     let mut counter = Counter::new(query);
-    csv(tns::open(path)?, &file, &mut counter)?;
+    match if path.as_os_str() == "-" { None } else { open_parquet(path)? } {
+        Some(input) => parquet::read(input, &file, &mut counter)?,
+        None => csv(tns::open(path)?, &file, &mut counter)?,
+    }
     counter.finish(&file)
+}
+
+const PARQUET: &[u8] = b"PAR1";
+
+/// The file, if it is Parquet. A pipe has only one reading in it, and is CSV.
+fn open_parquet(path: &Path) -> Result<Option<File>, Error> {
+    let open = || {
+        let mut file = File::open(path)?;
+        if !file.metadata()?.is_file() {
+            return Ok(None);
+        }
+        let mut start = Vec::new();
+        Read::by_ref(&mut file).take(PARQUET.len() as u64).read_to_end(&mut start)?;
+        file.rewind()?;
+        Ok((start == PARQUET).then_some(file))
+    };
+    open().map_err(|error| Error::Read { file: path.display().to_string(), error })
+}
+
+/// Where each column stands among those that there are.
+pub(crate) fn places(columns: &[String], known: &[String], file: &str) -> Result<Vec<usize>, Error> {
+    let place = |column: &String| {
+        let place = known.iter().position(|name| name == column);
+        place.ok_or_else(|| Error::Column {
+            file: file.into(),
+            column: column.clone(),
+            known: known.to_vec(),
+        })
+    };
+    columns.iter().map(place).collect()
 }
 
 /// Reads CSV: the first line has the names of the columns.
@@ -40,15 +74,7 @@ pub fn csv(input: impl BufRead, file: &str, counter: &mut Counter) -> Result<(),
     };
     let known: Vec<String> = header.iter().map(name).collect();
     let columns: Vec<String> = counter.columns().to_vec();
-    let mut places = Vec::new();
-    for column in &columns {
-        let place = known.iter().position(|name| name == column);
-        places.push(place.ok_or_else(|| Error::Column {
-            file: file.into(),
-            column: column.clone(),
-            known: known.clone(),
-        })?);
-    }
+    let places = places(&columns, &known, file)?;
     let mut record = csv::ByteRecord::new();
     let mut fields: Vec<&str> = Vec::new();
     while reader.read_byte_record(&mut record).map_err(cannot_read)? {

@@ -200,3 +200,59 @@ fn a_season_has_27_weeks() {
     assert_eq!(events.tally.events, 219_458);
     assert!(events.tally.outside > 100 && events.tally.outside < 1000, "{}", events.tally.outside);
 }
+
+/// A Parquet file with one column of each kind that tables have.
+fn parquet_file(path: &Path) {
+    use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+    let schema = "message events {
+        required int32 day (DATE);
+        required int64 time (TIMESTAMP(NANOS,false));
+        optional binary who (STRING);
+        required double size;
+    }";
+    let schema = std::sync::Arc::new(parse_message_type(schema).unwrap());
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer =
+        SerializedFileWriter::new(file, schema, WriterProperties::builder().build().into()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    // 2018-12-16, 2018-12-22, 2018-12-23.
+    column.typed::<Int32Type>().write_batch(&[17_881, 17_887, 17_888], None, None).unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let hours = [9, 17, 17].map(|hour| (17_881 * 24 + hour) * 3_600_000_000_000_i64);
+    column.typed::<Int64Type>().write_batch(&hours, None, None).unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    column
+        .typed::<ByteArrayType>()
+        .write_batch(&[ByteArray::from("ann"), ByteArray::from("bob")], Some(&[1, 1, 0]), None)
+        .unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<DoubleType>().write_batch(&[0.5, 2.0, 4.0], None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+}
+
+#[test]
+fn parquet_is_a_table_too() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("events.parquet");
+    parquet_file(&path);
+    let sums = Query { value: Value::Sum("size".into()), ..query("hour(time)", "who", "week(day)") };
+    let events = table::read(&path, sums.clone()).unwrap();
+    assert_eq!(entries(&events, 0), [("09:00", "ann", "2018-W50", 0.5), ("17:00", "bob", "2018-W50", 2.0)]);
+    assert_eq!((events.tally.events, events.tally.missing), (3, 1));
+    let error = table::read(&path, query("hour(time)", "whom", "day")).unwrap_err().to_string();
+    assert!(error.contains("no column \"whom\"; it has day, time, who, size"), "{error}");
+    let bytes = std::fs::read(&path).unwrap();
+    for length in [4, 20, bytes.len() / 2, bytes.len() - 1] {
+        std::fs::write(&path, &bytes[..length]).unwrap();
+        let error = table::read(&path, sums.clone()).unwrap_err().to_string();
+        assert!(error.contains("cannot be read as Parquet"), "{error}");
+    }
+}

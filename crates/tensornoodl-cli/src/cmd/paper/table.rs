@@ -134,8 +134,8 @@ fn markdown(lines: &[Line]) -> String {
             text,
             "### alpha = beta = {alpha}\n\n\
              | J = K | m | T, paper's step | in the paper | ratio | T, adaptive | coverage | error of A | in the paper | \
-             error of X | in the paper | support | seeds | ms per tensor |\n\
-             | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+             error of X | in the paper | support | seeds |\n\
+             | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
         );
         for line in here().filter(|line| line.method == MethodName::Noodl) {
             let same = |other: &&Line| {
@@ -144,7 +144,7 @@ fn markdown(lines: &[Line]) -> String {
             let adaptive = here().find(same);
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.2} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
                 line.size,
                 line.patterns,
                 steps(line),
@@ -158,7 +158,6 @@ fn markdown(lines: &[Line]) -> String {
                 short(line.paper_error_x),
                 if line.support { "Y" } else { "N" },
                 line.seeds,
-                1e3 * line.seconds_per_step
             );
         }
         let others: Vec<&Line> =
@@ -167,31 +166,30 @@ fn markdown(lines: &[Line]) -> String {
             let _ = writeln!(
                 text,
                 "\n| J = K | m | method | error of A | in the paper | ratio | X, own codes | X, Lasso, oracle | \
-                 in the paper | X, Lasso, honest | seeds | ms per tensor |\n\
-                 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+                 in the paper | X, Lasso, honest | seeds |\n\
+                 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
             );
         }
         for line in others {
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.2} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
                 line.size,
                 line.patterns,
                 title(line.method),
                 error_a(line),
                 short(line.paper_error_a),
-                line.paper_error_a.map_or("-".into(), |paper| format!("{:.2}", line.error_a / paper)),
+                line.paper_error_a.map_or("-".into(), |paper| ratio(line.error_a / paper)),
                 codes(Some(line.error_x), Some(line.support)),
                 codes(line.lasso_oracle_error_x, line.lasso_oracle_support),
                 short(line.paper_error_x),
                 codes(line.lasso_honest_error_x, line.lasso_honest_support),
                 line.seeds,
-                1e3 * line.seconds_per_step
             );
         }
         text.push('\n');
     }
-    text + &ratios(lines) + &supports(lines)
+    text + &ratios(lines) + &supports(lines) + &times(lines)
 }
 
 /// The mean, and in brackets the least and the largest where the seeds are worlds apart.
@@ -214,6 +212,29 @@ fn steps(line: &Line) -> String {
         (least, most) if least == most => least.to_string(),
         (least, most) => format!("{:.1} ({least} to {most})", line.steps),
     }
+}
+
+fn ratio(ratio: f64) -> String {
+    if ratio < 0.1 { format!("{ratio:.4}") } else { format!("{ratio:.2}") }
+}
+
+/// The time of one tensor, if all lines are of one cell: times of different runs do not compare.
+fn times(lines: &[Line]) -> String {
+    let cell = |line: &Line| (line.alpha.to_bits(), line.size, line.patterns);
+    let Some(first) = lines.first().filter(|first| lines.iter().all(|line| cell(line) == cell(first))) else {
+        return String::new();
+    };
+    let mut text = String::from("\n| method | ms per tensor | over the first |\n| --- | --- | --- |\n");
+    for line in lines {
+        let _ = writeln!(
+            text,
+            "| {} | {:.1} | {:.2} |",
+            title(line.method),
+            1e3 * line.seconds_per_step,
+            line.seconds_per_step / first.seconds_per_step
+        );
+    }
+    text
 }
 
 /// How the number of tensors compares with the paper's over all cells.
