@@ -266,19 +266,13 @@ fn lights(model: &Model) -> Vec<Light> {
         .collect();
     let rank_one = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
     let overdue = model.learner.overdue().len();
-    vec![
+    let mut lights = vec![
         Light {
             state: state(explained, 0.8, 0.4),
             name: "Explained",
             text: format!("{:.0} % of the energy", 100.0 * explained),
             advice: "Low: the data has more in it than these patterns. Try more patterns, a recipe such as log2,scale,center, or \
                      fewer features.",
-        },
-        Light {
-            state: state(change, 0.01, 0.1),
-            name: "Settled",
-            text: format!("the last step moved the patterns by {:.2} %", 100.0 * change),
-            advice: "Still moving: more passes or more steps.",
         },
         Light {
             state: state(largest, 0.5, 0.9),
@@ -303,5 +297,15 @@ fn lights(model: &Model) -> Vec<Light> {
             },
             advice: "A pattern that is not seen any more may be of the past.",
         },
-    ]
+    ];
+    // One tensor is learned from in one step, which moves the patterns as far as it does.
+    if history.len() > 1 {
+        lights.push(Light {
+            state: state(change, 0.01, 0.1),
+            name: "Settled",
+            text: format!("the last step moved the patterns by {:.2} %", 100.0 * change),
+            advice: "Still moving: more passes or more steps.",
+        });
+    }
+    lights
 }

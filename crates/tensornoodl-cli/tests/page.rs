@@ -1,0 +1,100 @@
+//! The page about a model, in a real browser.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use assert_cmd::cargo::cargo_bin;
+
+/// Moves the slider, looks for a row, and writes down what it sees and what went wrong.
+const VISITOR: &str = r##"<script>
+const seen = { errors: [] };
+window.addEventListener("error", event => seen.errors.push(String(event.message)));
+window.addEventListener("load", () => {
+  const names = () => [...document.querySelectorAll("#pattern-1 ol[data-of=rows] .name")].map(span => span.textContent);
+  seen.patterns = document.querySelectorAll("section[id^=pattern-]").length;
+  seen.pictures = document.querySelectorAll("section[id^=pattern-] > .picture svg").length;
+  seen.before = names();
+  const slider = document.getElementById("step");
+  slider.value = slider.max;
+  slider.dispatchEvent(new Event("input"));
+  seen.step = document.getElementById("stepname").textContent;
+  seen.after = names();
+  slider.value = 0;
+  slider.dispatchEvent(new Event("input"));
+  seen.again = names();
+  const row = document.getElementById("row");
+  row.value = "ann";
+  row.dispatchEvent(new Event("input"));
+  seen.alike = [...document.querySelectorAll("#alike .name")].slice(0, 3).map(span => span.textContent).sort();
+  seen.wide = document.documentElement.scrollWidth <= window.innerWidth;
+  const out = document.createElement("pre");
+  out.id = "seen";
+  out.textContent = JSON.stringify(seen);
+  document.body.append(out);
+});
+</script>"##;
+
+fn browser() -> Option<&'static str> {
+    ["chromium", "chromium-browser", "google-chrome"]
+        .into_iter()
+        .find(|name| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success()))
+}
+
+/// Two teams that write e-mails within themselves, one in the morning, one in the evening, for six months.
+fn table() -> String {
+    let mut text = String::from("time,from,to\n");
+    for (team, hours) in
+        [(["ann", "bob", "cid", "dot"], [8, 9, 10]), (["eve", "fay", "gus", "hal"], [18, 19, 20])]
+    {
+        for month in 1..=6 {
+            for (from, to) in team.iter().flat_map(|from| team.iter().map(move |to| (from, to))) {
+                for (day, hour) in (1..).zip(hours) {
+                    text += &format!("2001-{month:02}-{day:02} {hour:02}:30,{from},{to}\n");
+                }
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn the_page_works_in_a_browser() {
+    let Some(browser) = browser() else {
+        eprintln!("skipped: the page in a browser, as there is none");
+        return;
+    };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("mail.csv"), table()).unwrap();
+    let args = "learn mail.csv --feature hour(time) --row from --col to --step month(time) -o mail.safetensors \
+                --report mail.html";
+    let learned =
+        Command::new(cargo_bin!("noodl")).current_dir(&folder).args(args.split_whitespace()).output();
+    assert!(learned.unwrap().status.success());
+    let page = fs::read_to_string(folder.join("mail.html")).unwrap();
+    let visited = folder.join("visited.html");
+    fs::write(&visited, page.replace("<head>", &format!("<head>{VISITOR}"))).unwrap();
+    for width in [1200, 420] {
+        let output = Command::new(browser)
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--virtual-time-budget=2000"])
+            .arg(format!("--window-size={width},900"))
+            .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+            .arg(format!("file://{}", visited.display()))
+            .output()
+            .unwrap();
+        let dom = String::from_utf8_lossy(&output.stdout).into_owned();
+        let seen = dom.split("<pre id=\"seen\">").nth(1).unwrap().split("</pre>").next().unwrap();
+        let seen: serde_json::Value = serde_json::from_str(&seen.replace("&amp;", "&")).unwrap();
+        assert_eq!(seen["errors"], serde_json::json!([]), "{seen}");
+        assert_eq!((seen["patterns"].as_u64(), seen["pictures"].as_u64()), (Some(2), Some(2)), "{seen}");
+        assert_eq!(seen["step"], "2001-06", "{seen}");
+        assert_eq!(seen["before"], seen["again"], "{seen}");
+        assert_eq!(seen["after"].as_array().unwrap().len(), 4, "{seen}");
+        assert_eq!(seen["alike"], serde_json::json!(["bob", "cid", "dot"]), "{seen}");
+        assert_eq!(seen["wide"], true, "nothing sticks out at {width}: {seen}");
+    }
+}
