@@ -76,7 +76,15 @@ impl Codes {
 
     /// Stage II: the row and col factors of this tensor.
     pub fn untangle(&self) -> Factors {
-        untangle(self)
+        untangle(self, 1).remove(0)
+    }
+
+    /// The same with further pairs of factors beside the leading one, so many in all: where several groups of rows and
+    /// cols share a pattern, its matrix is not of rank one, and these are its next singular pairs.
+    ///
+    /// Of one pattern, they are orthogonal to each other, and `rank_one` is the share of the energy that each holds.
+    pub fn blocks(&self, count: usize) -> Vec<Factors> {
+        untangle(self, count)
     }
 }
 
