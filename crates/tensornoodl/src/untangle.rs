@@ -21,6 +21,9 @@ use crate::codes::Codes;
 use crate::dense::{add_scaled, dot, eigen};
 use crate::sparse::Sparse;
 
+/// Plain power steps that come first.
+const POWER_STEPS: usize = 8;
+
 /// Vectors that are orthogonal to each other, at most; then the iteration begins again from the best so far.
 const MOST_VECTORS: usize = 48;
 
@@ -155,6 +158,17 @@ impl Matrix {
             self.transposed_times(&random)
         };
         let mut best = start();
+        normalise(&mut best);
+        // Where the model holds, this is all it takes.
+        for _ in 0..POWER_STEPS {
+            let mut next = self.transposed_times(&self.times(&best));
+            normalise(&mut next);
+            let change = next.iter().zip(&best).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            best = next;
+            if change <= SETTLED {
+                break;
+            }
+        }
         for _ in 1..BEGINNINGS {
             match self.lanczos(best, &mut start, count) {
                 Ok(settled) => return settled,
@@ -191,7 +205,8 @@ impl Matrix {
             let product = |at: usize| products[(at / size).max(at % size)][(at / size).min(at % size)];
             let product: Vec<f64> = (0..size * size).map(product).collect();
             // Values that are not finite have no vectors.
-            let Some((values, vectors)) = eigen(&product, size) else { return Ok(Vec::new()) };
+            let eigen = if size == 1 { Some((product, vec![1.0])) } else { eigen(&product, size) };
+            let Some((values, vectors)) = eigen else { return Ok(Vec::new()) };
             let largest = values[size - 1];
             let mut rest = orthogonalise(&mut next, &basis);
             // By decreasing eigenvalue; what the space lacks of a vector is its last coordinate times the rest.
