@@ -8,6 +8,7 @@
 //! | `rows.value` | f64 | and what they are there |
 //! | `cols.step`, `.pattern`, `.index`, `.value` | | the same for the col factors |
 //! | `rank_one.step`, `.pattern`, `.value` | | the share of a pattern's energy that its factors hold |
+//! | `blocks.rows.block`, ... `blocks.rank_one.value` | | the same for the next groups that share a pattern in the last step |
 //! | `learner` | bytes | the state of the learner, for whoever goes on |
 //!
 //! The metadata has one entry, `tensornoodl`: the [`Card`] as JSON.
@@ -26,7 +27,7 @@ use crate::query::Query;
 use crate::recipe::Recipe;
 
 /// The version of the format that is written. Others are refused.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Patterns, factors, and where they come from.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +38,12 @@ pub struct Model {
     pub learner: Learner,
     /// Of every step so far.
     pub factors: Vec<Factors>,
+    /// Of the last step, what comes after the leading factors: further groups that share a pattern.
+    pub blocks: Vec<Factors>,
 }
+
+/// Groups of a pattern that are looked for, the leading one among them.
+const BLOCKS: usize = 3;
 
 /// All that is not a number of the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -113,7 +119,7 @@ impl Model {
             tally: events.tally.clone(),
             history: Vec::new(),
         };
-        Model { card, learner, factors: Vec::new() }
+        Model { card, learner, factors: Vec::new(), blocks: Vec::new() }
     }
 
     /// Learns from the tensor of the next step.
@@ -137,7 +143,8 @@ impl Model {
                 rank_one: rank_one.collect(),
             };
         }
-        self.factors.push(step.codes.untangle());
+        self.blocks = step.codes.blocks(BLOCKS);
+        self.factors.push(self.blocks.remove(0));
         self.card.history.push(Record {
             fibers: step.fibers,
             fit: step.fit,
@@ -191,42 +198,8 @@ impl Model {
             Array::floats(dictionary.values().to_vec())
                 .shaped(vec![dictionary.patterns(), dictionary.features()]),
         )];
-        let mut list = |name: &str, of: &dyn Fn(&Factors) -> &Sparse| {
-            let mut columns = [Vec::new(), Vec::new(), Vec::new()];
-            let mut values = Vec::new();
-            for (step, factors) in self.factors.iter().enumerate() {
-                for (pattern, column) in of(factors).columns().enumerate() {
-                    for &(index, value) in column {
-                        let at = [step as i64, pattern as i64, i64::from(index)];
-                        columns.iter_mut().zip(at).for_each(|(column, at)| column.push(at));
-                        values.push(value);
-                    }
-                }
-            }
-            for (part, column) in ["step", "pattern", "index"].into_iter().zip(columns) {
-                tensors.push((format!("{name}.{part}"), Array::wholes(&column)));
-            }
-            tensors.push((format!("{name}.value"), Array::floats(values)));
-        };
-        list("rows", &|factors| &factors.rows);
-        list("cols", &|factors| &factors.cols);
-        let shares = self.factors.iter().enumerate().flat_map(|(step, factors)| {
-            factors
-                .rank_one
-                .iter()
-                .enumerate()
-                .map(move |(pattern, share)| (step as i64, pattern as i64, *share))
-        });
-        let shares: Vec<(i64, i64, f64)> = shares.collect();
-        tensors.push((
-            "rank_one.step".into(),
-            Array::wholes(&shares.iter().map(|share| share.0).collect::<Vec<_>>()),
-        ));
-        tensors.push((
-            "rank_one.pattern".into(),
-            Array::wholes(&shares.iter().map(|share| share.1).collect::<Vec<_>>()),
-        ));
-        tensors.push(("rank_one.value".into(), Array::floats(shares.iter().map(|share| share.2).collect())));
+        tensors.extend(listed("", "step", &self.factors));
+        tensors.extend(listed("blocks.", "block", &self.blocks));
         let state = postcard::to_stdvec(&self.learner).map_err(|error| cannot(error.to_string()))?;
         tensors.push(("learner".into(), Array { dtype: Dtype::U8, shape: vec![state.len()], bytes: state }));
         let card = serde_json::to_string(&self.card).map_err(|error| cannot(error.to_string()))?;
@@ -271,34 +244,40 @@ impl Model {
         if card.features.len() != dictionary.features() || card.steps.len() < steps {
             return Err(cannot("its labels do not fit its patterns".into()));
         }
-        // Patterns of each step: those that were found later have no factors there.
-        let count = |shares: &[i64], step: usize| shares.iter().filter(|at| **at == step as i64).count();
-        let (share_steps, shares) = (wholes("rank_one.step")?, floats("rank_one.value")?);
-        let known =
-            share_steps.iter().all(|step| (0..steps as i64).contains(step)) && share_steps.is_sorted();
-        if share_steps.len() != shares.len() || !known {
-            return Err(cannot("rank_one does not fit its steps".into()));
-        }
-        let counts: Vec<usize> = (0..steps).map(|step| count(&share_steps, step)).collect();
-        if counts.iter().any(|count| *count > dictionary.patterns()) {
-            return Err(cannot("rank_one does not fit its patterns".into()));
-        }
-        let list = |name: &str, length: usize| {
-            let columns = ["step", "pattern", "index"].map(|part| wholes(&format!("{name}.{part}")));
-            let [step, pattern, index] = columns;
-            factors(&step?, &pattern?, &index?, &floats(&format!("{name}.value"))?, length, &counts)
-                .ok_or_else(|| cannot(format!("{name} is out of order or out of bounds")))
+        let list = |prefix: &str, number: &str, most: usize| {
+            let wrong = |what: &str| cannot(format!("{prefix}{what} is out of order or out of bounds"));
+            // Patterns of each: those that were found later have no factors there.
+            let (at, shares) =
+                (wholes(&format!("{prefix}rank_one.{number}"))?, floats(&format!("{prefix}rank_one.value"))?);
+            let known = at.iter().all(|at| (0..most as i64).contains(at)) && at.is_sorted();
+            if at.len() != shares.len() || !known {
+                return Err(wrong("rank_one"));
+            }
+            let count = |step: usize| at.iter().filter(|at| **at == step as i64).count();
+            let counts: Vec<usize> = (0..most).map(count).collect();
+            if counts.iter().any(|count| *count > dictionary.patterns()) {
+                return Err(wrong("rank_one"));
+            }
+            let matrices = |name: &str, length: usize| {
+                let columns =
+                    [number, "pattern", "index"].map(|part| wholes(&format!("{prefix}{name}.{part}")));
+                let [at, pattern, index] = columns;
+                let values = floats(&format!("{prefix}{name}.value"))?;
+                matrices(&at?, &pattern?, &index?, &values, length, &counts).ok_or_else(|| wrong(name))
+            };
+            let pairs =
+                matrices("rows", card.rows.len())?.into_iter().zip(matrices("cols", card.cols.len())?);
+            let mut rest = shares.as_slice();
+            let factors = pairs.zip(&counts).map(|((rows, cols), count)| {
+                let (here, later) = rest.split_at(*count);
+                rest = later;
+                Factors { rows, cols, rank_one: here.to_vec() }
+            });
+            Ok(factors.collect::<Vec<_>>())
         };
-        let rows = list("rows", card.rows.len())?;
-        let cols = list("cols", card.cols.len())?;
-        let mut rest = shares.as_slice();
-        let mut factors = Vec::new();
-        for ((rows, cols), count) in rows.into_iter().zip(cols).zip(&counts) {
-            let (here, later) = rest.split_at(*count);
-            rest = later;
-            factors.push(Factors { rows, cols, rank_one: here.to_vec() });
-        }
-        Ok(Model { card, learner, factors })
+        let factors = list("", "step", steps)?;
+        let blocks = list("blocks.", "block", if steps == 0 { 0 } else { BLOCKS - 1 })?;
+        Ok(Model { card, learner, factors, blocks })
     }
 }
 
@@ -308,8 +287,42 @@ struct Format {
     format: u32,
 }
 
-/// A matrix for every step; none if anything is out of order.
-fn factors(
+/// Where factors are not zero and what they are there, for each step or block, whatever its number is called.
+fn listed(prefix: &str, number: &str, factors: &[Factors]) -> Vec<(String, Array)> {
+    let mut tensors = Vec::new();
+    for (name, of) in [("rows", (|it| &it.rows) as fn(&Factors) -> &Sparse), ("cols", |it| &it.cols)] {
+        let mut columns = [Vec::new(), Vec::new(), Vec::new()];
+        let mut values = Vec::new();
+        for (at, factors) in factors.iter().enumerate() {
+            for (pattern, column) in of(factors).columns().enumerate() {
+                for &(index, value) in column {
+                    let at = [at as i64, pattern as i64, i64::from(index)];
+                    columns.iter_mut().zip(at).for_each(|(column, at)| column.push(at));
+                    values.push(value);
+                }
+            }
+        }
+        for (part, column) in [number, "pattern", "index"].into_iter().zip(columns) {
+            tensors.push((format!("{prefix}{name}.{part}"), Array::wholes(&column)));
+        }
+        tensors.push((format!("{prefix}{name}.value"), Array::floats(values)));
+    }
+    let (mut at, mut patterns, mut shares) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, factors) in factors.iter().enumerate() {
+        for (pattern, share) in factors.rank_one.iter().enumerate() {
+            at.push(number as i64);
+            patterns.push(pattern as i64);
+            shares.push(*share);
+        }
+    }
+    tensors.push((format!("{prefix}rank_one.{number}"), Array::wholes(&at)));
+    tensors.push((format!("{prefix}rank_one.pattern"), Array::wholes(&patterns)));
+    tensors.push((format!("{prefix}rank_one.value"), Array::floats(shares)));
+    tensors
+}
+
+/// A matrix for every step or block; none if anything is out of order.
+fn matrices(
     steps: &[i64],
     patterns: &[i64],
     indices: &[i64],

@@ -127,7 +127,7 @@ const CLOSE: f64 = 0.9;
 /// fibers tend to be many, alike for want of entries, and of little energy, and each kind of them would be a pattern; and
 /// patterns that are hardly clearer than chance come and go with the random numbers. So if the patterns of all fibers
 /// leave more than a tenth of the energy, only those of fibers above the [`usual_floor`] are taken, and of these, unless
-/// their number was asked for, those that four of five searches find.
+/// their number was asked for, those that four of five searches find; and a code is one from twice that floor on.
 pub fn judge(tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
     let all = find(tensor, grow)?;
     if all.energy >= CLOSE {
@@ -135,7 +135,12 @@ pub fn judge(tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
     }
     let grow = Grow { floor: usual_floor(tensor).max(grow.floor), ..grow.clone() };
     let long = find(tensor, &grow)?;
-    if grow.most_patterns.is_some() { Ok(long) } else { long.steady(tensor, &grow) }
+    let mut start = if grow.most_patterns.is_some() { long } else { long.steady(tensor, &grow)? };
+    if let Some(scale) = &mut start.scale {
+        // A code counts from the floor on (C/2), so that short fibers, which are many, do not teach either.
+        (scale.code, scale.floor) = (2.0 * grow.floor, 2.0 * grow.floor);
+    }
+    Ok(start)
 }
 
 /// Half of the length above which fibers have half of the energy, whatever the scale.

@@ -23,7 +23,7 @@ Examples:
   noodl learn new.csv --feature 'grid(x,y,12x10)' --row player --col opponent --step 'week(date)' \\
     --start shots.safetensors -o new.safetensors
 
-Without --step there is one tensor, and 100 passes are made over it. Ctrl-C writes the model first; --resume goes on with it, and
+Without --step there is one tensor, and passes are made over it until it has nothing more to tell. Ctrl-C writes the model first; --resume goes on with it, and
 ends in the same bits as if nothing had happened.";
 
 /// Learn the patterns of a table of events, and who takes part in them.
@@ -47,16 +47,18 @@ pub(crate) struct Args {
     /// Go on from the patterns of this model.
     #[arg(long, value_name = "MODEL", conflicts_with = "patterns")]
     start: Option<PathBuf>,
-    /// Passes over each tensor: a number, or auto [default: 1, without --step 100].
+    /// Passes over each tensor: a number, or auto, as long as they help [default: 1; without --step auto, or 100 for the
+    /// paper's step].
     #[arg(long)]
     passes: Option<Count>,
-    /// Use the paper's step with this step size instead of the adaptive one.
+    /// Use the paper's step with this step size instead of the adaptive one; no patterns are found or lost on the way, and
+    /// tau and the code floor are in the units of the data.
     #[arg(long)]
     eta_a: Option<f64>,
     /// Step size of iterative hard thresholding.
     #[arg(long, default_value_t = Params::default().eta_x)]
     eta_x: f64,
-    /// Smallest code that is kept; with automatic patterns in units of the smallest codes of the data.
+    /// Smallest code that is kept, in units of the smallest codes of the data.
     #[arg(long, default_value_t = Params::default().tau)]
     tau: f64,
     /// The paper's C: codes start from scores of at least half of it; units as for tau.
@@ -99,7 +101,11 @@ impl FromStr for Count {
 
 impl Args {
     fn params(&self, events: &Events) -> Result<Params, Error> {
-        let usual = Count(Some(if events.steps.is_some() { 1 } else { 100 }));
+        let usual = match (&events.steps, self.eta_a) {
+            (Some(_), _) => Count(Some(1)),
+            (None, None) => Count(None),
+            (None, Some(_)) => Count(Some(100)),
+        };
         let params = Params {
             eta_x: self.eta_x,
             tau: self.tau,
@@ -132,6 +138,10 @@ impl Args {
         let found = init::judge(tensor, &grow)?;
         if found.findings.is_empty() {
             return Ok(Learner::from_nothing(tensor.shape().features, params, grow)?);
+        }
+        // The paper's method, in the units of the data; its patterns are those it starts with.
+        if self.eta_a.is_some() {
+            return Ok(Learner::new(found.dictionary, params)?);
         }
         // One tensor has shown what it has; a stream may bring more.
         let most_patterns = if events.steps.is_some() { patterns } else { Some(found.findings.len()) };
