@@ -19,7 +19,8 @@
 //! ```
 //!
 //! prove that no step drops an entry and none lets one in: x is where the paper's iteration ends,
-//! free of the accuracy floor of a finite R. A fiber that fails this check takes the paper's road.
+//! free of the accuracy floor of a finite R. A fiber that fails this check takes the paper's road, and now and then is
+//! checked again with x(r) in place of x(0): once the support is the last one, the rest of the way is known.
 //!
 //! Neither S nor the check needs all of d: scores that are near enough do (`screen.rs`).
 
@@ -29,7 +30,7 @@ use rayon::prelude::*;
 
 use crate::dense::{add_scaled, add_two, dot, fast, transposed_product};
 use crate::dictionary::Dictionary;
-use crate::params::Params;
+use crate::params::{Params, Solver};
 use crate::screen::Lengths;
 
 /// Patterns per piece of G. Fixed, so that its bits do not depend on the number of threads.
@@ -354,11 +355,12 @@ impl<'a> Coder<'a> {
         let Params { eta_x, tau, iht_steps, code_tolerance, .. } = *self.params;
         let gram = self.gram();
         self.start(work, d);
-        let Work { code, candidates: next, gradient, origin, .. } = work;
-        gradient.resize(d.len(), 0.0);
+        let limit = self.params.solver == Solver::Direct && code_tolerance > 0.0;
+        work.gradient.resize(d.len(), 0.0);
         // How far x may go from `origin` before entries outside the support have to be looked at.
         let mut way = 0.0;
-        for _ in 0..iht_steps {
+        for steps in 1..=iht_steps {
+            let Work { code, candidates: next, gradient, origin, .. } = &mut *work;
             next.clear();
             let gone = code.iter().zip(origin.iter()).map(|(x, o)| (x.1 - o).powi(2)).sum::<f64>().sqrt();
             if gone < way {
@@ -406,8 +408,41 @@ impl<'a> Coder<'a> {
             if change <= code_tolerance * largest {
                 return true;
             }
+            if limit && same && steps.is_power_of_two() && self.stays(work, d) {
+                return true;
+            }
         }
         code_tolerance == 0.0
+    }
+
+    /// Whether iterative hard thresholding keeps the support from here on; the code is where it ends then.
+    fn stays(&self, work: &mut Work, d: &[f64]) -> bool {
+        let Params { eta_x, tau, .. } = *self.params;
+        let (gram, margin) = (self.gram(), 1e-9 * tau);
+        let Work { code, d_s, g_ss, factor, gradient, coupling, .. } = work;
+        let now: Vec<f64> = code.iter().map(|entry| entry.1).collect();
+        let row_sum = |i: u32| code.iter().map(|&(l, _)| gram.column(i)[l as usize].abs()).sum::<f64>();
+        if code.iter().any(|&(i, _)| eta_x * row_sum(i) >= 2.0) {
+            return false;
+        }
+        d_s.clear();
+        d_s.extend(code.iter().map(|&(i, _)| d[i as usize]));
+        let solved = solve(code, d_s, g_ss, factor, |i, l| gram.column(i)[l as usize]);
+        let distance = code.iter().zip(&now).map(|(x, now)| (x.1 - now).powi(2)).sum::<f64>().sqrt();
+        let mut stays = solved && code.iter().all(|(_, x)| x.abs() - distance >= tau + margin);
+        if stays {
+            gradient.copy_from_slice(d);
+            coupling.clear();
+            coupling.resize(d.len(), 0.0);
+            code.iter().for_each(|&(i, x)| couple(gradient, coupling, x, gram.column(i)));
+            code.iter().for_each(|&(i, _)| (gradient[i as usize], coupling[i as usize]) = (0.0, 0.0));
+            let inside = |(g, c): (&f64, &f64)| eta_x * (g.abs() + c.sqrt() * distance) < tau - margin;
+            stays = gradient.iter().zip(&*coupling).all(inside);
+        }
+        if !stays {
+            code.iter_mut().zip(now).for_each(|(entry, now)| entry.1 = now);
+        }
+        stays
     }
 }
 
@@ -427,15 +462,27 @@ const MOST_GUESSED: usize = 16;
 /// By hand, because the systems are 1 x 1 or 2 x 2 and many.
 fn fit(work: &mut Work, y: &[f64], r: &mut [f64], dictionary: &Dictionary) -> Option<f64> {
     let Work { code, d_s, g_ss, factor, .. } = work;
+    let pattern = |i: u32| dictionary.pattern(i as usize);
+    let solved = solve(code, d_s, g_ss, factor, |i, l| dot(pattern(i), pattern(l)));
+    solved.then(|| residual_of(r, y, dictionary, code))
+}
+
+/// G_SS x = d_S for the support of the code, by Cholesky's factors; false if G_SS is not positive definite.
+fn solve(
+    code: &mut [(u32, f64)],
+    d_s: &[f64],
+    g_ss: &mut Vec<f64>,
+    factor: &mut Vec<f64>,
+    g: impl Fn(u32, u32) -> f64,
+) -> bool {
     let s = code.len();
-    let pattern = |at: usize, code: &[(u32, f64)]| dictionary.pattern(code[at].0 as usize);
     g_ss.clear();
     g_ss.resize(s * s, 1.0);
     factor.clear();
     factor.resize(s * s, 0.0);
     for row in 0..s {
         for col in 0..=row {
-            let g = if row == col { 1.0 } else { dot(pattern(row, code), pattern(col, code)) };
+            let g = if row == col { 1.0 } else { g(code[row].0, code[col].0) };
             (g_ss[row * s + col], g_ss[col * s + row]) = (g, g);
             let known: f64 = (0..col).map(|before| factor[row * s + before] * factor[col * s + before]).sum();
             factor[row * s + col] = if row > col {
@@ -443,7 +490,7 @@ fn fit(work: &mut Work, y: &[f64], r: &mut [f64], dictionary: &Dictionary) -> Op
             } else if g - known > 1e-12 {
                 (g - known).sqrt()
             } else {
-                return None;
+                return false;
             };
         }
     }
@@ -455,7 +502,7 @@ fn fit(work: &mut Work, y: &[f64], r: &mut [f64], dictionary: &Dictionary) -> Op
         let known: f64 = (row + 1..s).map(|below| factor[below * s + row] * code[below].1).sum();
         code[row].1 = (code[row].1 - known) / factor[row * s + row];
     }
-    Some(residual_of(r, y, dictionary, code))
+    true
 }
 
 /// Least squares on the support of the code.

@@ -101,6 +101,13 @@ impl Fibers {
     pub(crate) fn get(&self, fiber: usize) -> &[f32] {
         &self.values[fiber * self.n..][..self.n]
     }
+
+    /// How many entries differ from the usual one, which is 0 in a sparse fiber, and something else once it is centered.
+    pub(crate) fn entries(&self, fiber: usize) -> usize {
+        let mut values = self.get(fiber).to_vec();
+        let usual = *values.select_nth_unstable_by(self.n / 2, f32::total_cmp).1;
+        values.iter().filter(|value| **value != usual).count()
+    }
 }
 
 /// <x, y>.

@@ -31,6 +31,9 @@ pub struct Start {
     pub fibers: usize,
     /// Those of them that the patterns explain.
     pub explained: usize,
+    /// Those of the latter that are explained by few patterns: half as many as the fiber has entries, or as sqrt(n), the order
+    /// that the theory has (A.4), at most. A fiber with one entry is none of them: it needs a pattern of its own.
+    pub few: usize,
     /// Share of the energy of the whole tensor that the patterns explain.
     pub energy: f64,
     /// Shorter fibers were not searched.
@@ -86,6 +89,7 @@ impl Start {
             scale,
             fibers: account.fibers,
             explained: account.explained,
+            few: account.few,
             energy: share(0.0 + account.energies.iter().sum::<f64>()),
             floor,
         })
@@ -118,19 +122,21 @@ impl Start {
     }
 }
 
-/// Where patterns explain less than this share of the energy, the data does not follow the model closely.
+/// Where patterns explain less than this share of the energy, or fewer than this share of the explained fibers by a few
+/// patterns, the data does not follow the model closely.
 const CLOSE: f64 = 0.9;
 
 /// The same for data that may follow the model only roughly.
 ///
 /// Where it does, every fiber that is not noise is made of patterns, and all of them are found. Elsewhere short
-/// fibers tend to be many, alike for want of entries, and of little energy, and each kind of them would be a pattern; and
-/// patterns that are hardly clearer than chance come and go with the random numbers. So if the patterns of all fibers
-/// leave more than a tenth of the energy, only those of fibers above the [`usual_floor`] are taken, and of these, unless
+/// fibers tend to be many, alike for want of entries, and of little energy, and each kind of them would be a pattern (as many
+/// as features, which explain anything); and
+/// patterns that are hardly clearer than chance come and go with the random numbers. So unless the patterns of all fibers
+/// explain nine tenths of the energy, and nine of ten fibers by a few of them each, only those of fibers above the [`usual_floor`] are taken, and of these, unless
 /// their number was asked for, those that four of five searches find; and a code is one from twice that floor on.
 pub fn judge(tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
     let all = find(tensor, grow)?;
-    if all.energy >= CLOSE {
+    if all.energy >= CLOSE && all.few as f64 >= CLOSE * all.explained as f64 {
         return Ok(all);
     }
     let grow = Grow { floor: usual_floor(tensor).max(grow.floor), ..grow.clone() };

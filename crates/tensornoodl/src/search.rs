@@ -388,6 +388,8 @@ impl Search {
             account.energy += energy;
             account.rest += energy * (coded.lengths[fiber] as f64).powi(2);
             account.explained += usize::from(coded.explained[fiber]);
+            let few = (2 * code.len()).pow(2) <= self.n && 2 * code.len() <= fibers.entries(fiber);
+            account.few += usize::from(coded.explained[fiber] && few);
         }
         account
     }
@@ -453,6 +455,8 @@ pub(crate) struct Account {
     /// How many, and how many of them are explained.
     pub(crate) fibers: usize,
     pub(crate) explained: usize,
+    /// Those by few patterns.
+    pub(crate) few: usize,
 }
 
 impl Account {
@@ -464,6 +468,7 @@ impl Account {
         self.rest += other.rest;
         self.fibers += other.fibers;
         self.explained += other.explained;
+        self.few += other.few;
     }
 }
 
