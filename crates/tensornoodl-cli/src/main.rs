@@ -161,8 +161,8 @@ fn refuse(error: &clap::Error) -> ExitCode {
     let more: Vec<&str> =
         lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
     let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
-    let command = std::env::args().nth(1).filter(|name| Args::command().find_subcommand(name).is_some());
-    let command = command.map_or("noodl".into(), |name| format!("noodl {name}"));
+    let command = std::env::args_os().nth(1).filter(|name| Args::command().find_subcommand(name).is_some());
+    let command = command.map_or("noodl".into(), |name| format!("noodl {}", name.display()));
     complain(&format!("{first}{more}; see {command} --help"));
     ExitCode::from(2)
 }

@@ -151,6 +151,47 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    // The program may stand anywhere; what it was told counts.
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let command = typed(std::iter::once("noodl".into()).chain(words));
+    let model = learn(args, &command, |step, model| {
+        if args.json {
+            let (label, record) = (&model.card.steps[step], &model.card.history[step]);
+            let line = serde_json::json!({ "type": "step", "label": label, "record": record });
+            writeln!(io::stdout().lock(), "{line}")?;
+        }
+        Ok(())
+    })?;
+    if !args.json {
+        let record = model.card.history.last();
+        writeln!(
+            io::stdout().lock(),
+            "{} patterns in {}; the last step is explained to a relative error of {:.3}\nwritten to {}",
+            model.learner.dictionary().patterns(),
+            args.table.name(),
+            record.map_or(f64::NAN, |record| record.fit),
+            args.output.display()
+        )?;
+    }
+    Ok(())
+}
+
+/// A command as one types it: what a shell would not take as it is stands in quotes.
+pub(crate) fn typed(words: impl IntoIterator<Item = String>) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_+./,:=@%".contains(c);
+    let quoted = |word: String| match word.chars().all(plain) && !word.is_empty() {
+        true => word,
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    };
+    words.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// Learns and writes all files; `each` is called after every step, with its number from 0.
+pub(crate) fn learn(
+    args: &Args,
+    command: &str,
+    mut each: impl FnMut(usize, &Model) -> io::Result<()>,
+) -> anyhow::Result<Model> {
     for path in args.report.iter().chain([&args.output]) {
         files::check(path)?;
     }
@@ -178,8 +219,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let spinner = Spinner::new("looking for patterns", quiet);
         let learner = args.learner(&events, &recipe.apply(events.tensor(0)?)?)?;
         spinner.finish();
-        let command = std::env::args().collect::<Vec<_>>().join(" ");
-        Model::new(learner, &events, recipe, &args.table.name(), args.table.query()?, &command)
+        Model::new(learner, &events, recipe, &args.table.name(), args.table.query()?, command)
     };
     if model.card.features != events.features.names {
         let names = model.card.features.clone();
@@ -203,11 +243,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             "{}: {} patterns, fit {:.3}",
             model.card.steps[step], record.patterns, record.fit
         ));
-        if args.json {
-            let line =
-                serde_json::json!({ "type": "step", "label": model.card.steps[step], "record": record });
-            writeln!(io::stdout().lock(), "{line}")?;
-        }
+        each(step, &model)?;
         if args.checkpoint_every.is_some_and(|every| (step + 1) % every == 0) {
             model.save(&args.output)?;
         }
@@ -217,18 +253,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(path) = &args.report {
         files::write(path, tensornoodl_report::html(&model)?)?;
     }
-    if !args.json {
-        let record = model.card.history.last();
-        writeln!(
-            io::stdout().lock(),
-            "{} patterns in {}; the last step is explained to a relative error of {:.3}\nwritten to {}",
-            model.learner.dictionary().patterns(),
-            args.table.name(),
-            record.map_or(f64::NAN, |record| record.fit),
-            args.output.display()
-        )?;
-    }
-    Ok(())
+    Ok(model)
 }
 
 /// The model that is there, if it is of the same table and query.
