@@ -1,6 +1,7 @@
 //! `noodl`, TensorNOODL on the command line. `main` turns results into exit codes, no more.
 
 mod cmd;
+mod firm;
 mod memory;
 mod plot;
 mod png;
@@ -17,7 +18,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
-  noodl demo                              see it work: no arguments, no files
+  noodl demo                              see it work: no arguments, three files to look at
   noodl recover --patterns 600 --rows 300 --cols 300 --alpha 0.01 --beta 0.01
                                           the recovery claim, on your own machine
   noodl recover --json | jq .error_a      the same for programs, a line for each tensor

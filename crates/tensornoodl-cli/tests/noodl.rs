@@ -19,17 +19,6 @@ fn json(args: &str) -> Vec<Value> {
 }
 
 #[test]
-fn demo_shows_a_recovery_to_machine_precision() {
-    let output = noodl("demo");
-    assert!(output.status.success());
-    let text = stdout(&output);
-    assert!(text.contains("150 of 150 patterns"), "{text}");
-    assert!(text.contains("every sign and support is right"), "{text}");
-    assert!(text.contains('●') && text.contains('·'), "{text}");
-    assert!(!text.contains('\u{1b}'), "no colours where stdout is not a terminal");
-}
-
-#[test]
 fn recover_writes_a_line_for_each_tensor_and_an_outcome() {
     let lines = json("recover --json --patterns 60 --rows 50 --cols 60");
     let (outcome, steps) = lines.split_last().unwrap();

@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod common;
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use assert_cmd::cargo::cargo_bin;
+use common::browser;
 
 /// Moves the slider, looks for a row, and writes down what it sees and what went wrong.
 const VISITOR: &str = r##"<script>
@@ -36,12 +39,6 @@ window.addEventListener("load", () => {
   document.body.append(out);
 });
 </script>"##;
-
-fn browser() -> Option<&'static str> {
-    ["chromium", "chromium-browser", "google-chrome"]
-        .into_iter()
-        .find(|name| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success()))
-}
 
 /// Two teams that write e-mails within themselves, one in the morning, one in the evening, for six months.
 fn table() -> String {
