@@ -25,9 +25,9 @@ Examples:
   noodl demo
   noodl demo --out /tmp/firm
 
-It takes about two seconds. The first part shows that planted patterns come back to the last digit. The second writes the
-e-mail of a firm that never was to mail.csv, learns from it as `noodl learn` would, into mail.safetensors, and makes a page
-about it, mail.html.";
+It takes about two seconds. The first part shows that planted patterns come back to the last digit. The second writes \
+the e-mail of a firm that never was to mail.csv, learns from it as noodl learn would, into mail.safetensors, and makes a \
+page about it, mail.html.";
 
 /// See it work: plant 150 patterns in a stream and learn them back, then find the groups in a year of e-mail.
 #[derive(clap::Args)]
@@ -79,6 +79,9 @@ impl Out {
         let cannot =
             |error| anyhow!("cannot write {}: {error}; --out names another folder", folder.display());
         fs::create_dir_all(folder).map_err(cannot)?;
+        // A folder whose name begins with a dash is no option of learn.
+        let dash = folder.as_os_str().as_encoded_bytes().starts_with(b"-");
+        let folder = if dash { Path::new(".").join(folder) } else { folder.to_owned() };
         let [table, model, page] =
             ["mail.csv", "mail.safetensors", "mail.html"].map(|name| folder.join(name));
         for path in [&table, &model, &page] {
