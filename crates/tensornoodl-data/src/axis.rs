@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use jiff::ToSpan;
 use jiff::civil::{Date, DateTime};
+use jiff::{Span, ToSpan};
 
 use crate::error::Error;
 
@@ -253,7 +253,7 @@ fn days(date: Date) -> i64 {
 
 /// The date so many days after 1 January 1970.
 pub(crate) fn date(days: i64) -> Option<Date> {
-    EPOCH.checked_add(days.days()).ok()
+    EPOCH.checked_add(Span::new().try_days(days).ok()?).ok()
 }
 
 /// A time as tables have it: a date, or a date and a time of day. A zone is not looked at.
