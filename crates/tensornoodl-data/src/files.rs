@@ -12,10 +12,18 @@ fn aside(path: &Path) -> PathBuf {
     aside.into()
 }
 
+/// A device or a pipe, such as /dev/null: it is written to, and never replaced.
+fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|it| !it.is_file() && !it.is_dir())
+}
+
 /// Whether a file can be written here, before the work whose result it is to hold.
 pub fn check(path: &Path) -> Result<(), Error> {
     if path.is_dir() {
         return Err(cannot_write(path, io::ErrorKind::IsADirectory.into()));
+    }
+    if is_special(path) {
+        return Ok(());
     }
     let aside = aside(path);
     fs::write(&aside, "").and_then(|()| fs::remove_file(&aside)).map_err(|error| cannot_write(path, error))
@@ -23,6 +31,9 @@ pub fn check(path: &Path) -> Result<(), Error> {
 
 /// Writes aside, makes sure it is on the disk, then renames.
 pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Error> {
+    if is_special(path) {
+        return fs::write(path, content).map_err(|error| cannot_write(path, error));
+    }
     let aside = aside(path);
     let whole = || {
         let mut file = File::create(&aside)?;
