@@ -168,7 +168,8 @@ fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// One line on stderr. If even that cannot be written, nobody is there to be told.
+/// One line on stderr, whatever the names in it have in them. If even that cannot be written, nobody is there to be told.
 fn complain(line: &str) {
+    let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let _ = writeln!(anstream::stderr(), "noodl: {line}");
 }

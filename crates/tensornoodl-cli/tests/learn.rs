@@ -157,3 +157,143 @@ fn a_model_is_used_compared_and_exported() {
     let refused = noodl(&format!("show {model} --pattern 3"));
     assert_eq!((refused.status.code(), stderr(&refused).contains("from 1 to 2")), (Some(2), true));
 }
+
+/// Two patterns over 6 features, each of its own rows and cols.
+fn tensor() -> ndarray::Array3<f64> {
+    ndarray::Array3::from_shape_fn((6, 8, 8), |(feature, row, col)| {
+        let pattern = [[1.0, 2.0, 0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 3.0, 1.0, 0.0, 1.0]];
+        if row / 4 == col / 4 { pattern[row / 4][feature] } else { 0.0 }
+    })
+}
+
+#[test]
+fn an_array_is_a_table_without_words() {
+    let folder = folder("an_array_is_a_table_without_words");
+    let at = |name: &str| folder.join(name).display().to_string();
+    let (npy, npz, tns, model) = (at("x.npy"), at("x.npz"), at("x.tns"), at("x.safetensors"));
+    let tensor = tensor();
+    ndarray_npy::write_npy(&npy, &tensor).unwrap();
+    let places: Vec<(usize, usize)> =
+        (0..64).map(|at| (at / 8, at % 8)).filter(|(row, col)| row / 4 == col / 4).collect();
+    let mut archive = ndarray_npy::NpzWriter::new(fs::File::create(&npz).unwrap());
+    let fibers = ndarray::Array2::from_shape_fn((32, 6), |(at, feature)| {
+        tensor[[feature, places[at].0, places[at].1]]
+    });
+    let sides =
+        ndarray::Array2::from_shape_fn((32, 2), |(at, side)| [places[at].0, places[at].1][side] as i64);
+    archive.add_array("fibers", &fibers).unwrap();
+    archive.add_array("places", &sides).unwrap();
+    archive.finish().unwrap();
+    let entries = tensor.indexed_iter().filter(|entry| *entry.1 != 0.0);
+    let lines = entries.map(|((feature, row, col), value)| format!("{feature} {row} {col} {value}\n"));
+    fs::write(&tns, lines.collect::<String>()).unwrap();
+    let stats = |table: &str| {
+        let stats = noodl(&format!("stats {table} --json"));
+        let stats: Value = serde_json::from_str(&stdout(&stats)).unwrap();
+        ["features", "rows", "cols", "fibers", "sum"].map(|name| stats[name].as_f64().unwrap())
+    };
+    for table in [&npy, &npz, &tns] {
+        assert_eq!(stats(table), [6.0, 8.0, 8.0, 32.0, 16.0 * 9.0], "{table}");
+    }
+    // Axes that are not given are the others, in order.
+    assert_eq!(stats(&format!("{npy} --feature 3")), [8.0, 6.0, 8.0, 24.0, 144.0]);
+    assert_eq!(stats(&format!("{npy} --col 1 --value count")), [8.0, 8.0, 6.0, 24.0, 96.0]);
+    let learned = noodl(&format!("learn {npy} -o {model}"));
+    assert!(stdout(&learned).starts_with("2 patterns in "), "{}", stderr(&learned));
+    // The model takes what has the same columns, whatever it is written in.
+    let codes = stdout(&noodl(&format!("encode {model} {npy}")));
+    assert_eq!(codes.lines().count(), 1 + 32, "{codes}");
+    for table in [&npz, &tns] {
+        assert_eq!(stdout(&noodl(&format!("encode {model} {table}"))), codes, "{table}");
+    }
+    let before = fs::read(&model).unwrap();
+    let resumed = noodl(&format!("learn {npz} -o {model} --resume"));
+    assert!(resumed.status.success() && fs::read(&model).unwrap() == before, "{}", stderr(&resumed));
+    let further = noodl(&format!("learn {tns} --start {model} -o {}", at("y.safetensors")));
+    assert!(stdout(&further).starts_with("2 patterns in "), "{}", stderr(&further));
+    // Other tables have to be told.
+    let table = firm(&folder).display().to_string();
+    for (args, flag) in
+        [("", "--feature"), ("--feature from --col to", "--row"), ("--feature from --row to", "--col")]
+    {
+        let refused = noodl(&format!("stats {table} {args}"));
+        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+        assert!(stderr(&refused).starts_with(&format!("noodl: {flag} is missing, ")), "{}", stderr(&refused));
+    }
+}
+
+/// The program with less of something, as the shell's `ulimit` gives it.
+#[cfg(target_os = "linux")]
+fn limited(limit: &str, args: &str) -> std::process::Output {
+    // A file that is too large is then an error and not the end.
+    let script = format!("trap '' XFSZ; ulimit {limit}; exec \"$0\" {args}");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]).arg(cargo_bin!("noodl")).env("RAYON_NUM_THREADS", "1").output().unwrap()
+}
+
+/// Ten events in a space of 1e9 x 1e9 places, in 300 MB of addresses.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_huge_index_space_takes_megabytes() {
+    let folder = folder("a_huge_index_space_takes_megabytes");
+    let lines = |blank: &str| -> String {
+        let line = |at: u64| {
+            [at % 3, at * 111_111_111, 1_000_000_000 - at * 111_111_111, 1].map(|n| n.to_string()).join(blank)
+                + "\n"
+        };
+        (0..10).map(line).collect()
+    };
+    fs::write(folder.join("x.tns"), lines(" ")).unwrap();
+    fs::write(folder.join("x.csv"), format!("f,r,c,v\n{}", lines(","))).unwrap();
+    for (table, axes) in [("x.tns", ""), ("x.csv", "--feature f --row r --col c --value 'sum(v)'")] {
+        let (table, model) = (folder.join(table).display().to_string(), folder.join("x.safetensors"));
+        let stats = limited("-v 300000", &format!("stats {table} {axes}"));
+        assert!(stdout(&stats).contains("3 features x 10 rows x 10 cols"), "{table}: {}", stderr(&stats));
+        let learned = limited("-v 300000", &format!("learn {table} {axes} -o {}", model.display()));
+        assert!(learned.status.success(), "{table}: {}", stderr(&learned));
+    }
+}
+
+/// A tensor that no machine holds is refused before it is made.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_tensor_that_does_not_fit_is_refused() {
+    let folder = folder("a_tensor_that_does_not_fit_is_refused");
+    let events = (0..800_000).map(|at| format!("{at},{at},{at}\n"));
+    let table = folder.join("x.csv");
+    fs::write(&table, format!("f,r,c\n{}", events.collect::<String>())).unwrap();
+    let model = folder.join("x.safetensors");
+    let refused =
+        noodl(&format!("learn {} --feature f --row r --col c -o {}", table.display(), model.display()));
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("GB of memory"), "{}", stderr(&refused));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_disk_that_is_full_leaves_the_old_model() {
+    let folder = folder("a_disk_that_is_full_leaves_the_old_model");
+    let (table, model) = (firm(&folder).display().to_string(), folder.join("x.safetensors"));
+    let learn = format!("learn {table} --feature 'month(time)' --row from --col to -o");
+    let learned = limited("-v unlimited", &format!("{learn} {}", model.display()));
+    assert!(learned.status.success(), "{}", stderr(&learned));
+    let before = fs::read(&model).unwrap();
+    let full = limited("-f 2", &format!("{learn} {}", model.display()));
+    assert_eq!(full.status.code(), Some(1), "{}", stderr(&full));
+    assert!(
+        stderr(&full).contains("cannot write") && stderr(&full).contains("too large"),
+        "{}",
+        stderr(&full)
+    );
+    assert!(fs::read(&model).unwrap() == before);
+    assert!(noodl(&format!("show {}", model.display())).status.success());
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing is left half written");
+    // A device is written to and stays what it is; a link stands for it here, in case it does not.
+    let device = folder.join("full");
+    std::os::unix::fs::symlink("/dev/full", &device).unwrap();
+    let full = limited("-v unlimited", &format!("{learn} {}", device.display()));
+    assert_eq!(full.status.code(), Some(1), "{}", stderr(&full));
+    assert!(stderr(&full).contains("No space left on device"), "{}", stderr(&full));
+    assert!(fs::symlink_metadata(&device).unwrap().is_symlink());
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 3);
+}

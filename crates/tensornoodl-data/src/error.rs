@@ -34,8 +34,20 @@ pub enum Error {
         /// What may stand there.
         rule: String,
     },
+    /// An entry of an array that cannot be taken.
+    #[error("{file}, entry {entry}: {value} is not {rule}")]
+    Entry {
+        /// The file.
+        file: String,
+        /// Where in it, as NumPy writes it.
+        entry: String,
+        /// What stands there.
+        value: f64,
+        /// What may stand there.
+        rule: String,
+    },
     /// A column that a table does not have.
-    #[error("{file} has no column {column:?}; it has {}", known.join(", "))]
+    #[error("{file} has no column {column:?}; it has {}", some(known))]
     Column {
         /// The file.
         file: String,
@@ -121,4 +133,10 @@ pub enum Error {
     /// The core refuses the tensor.
     #[error(transparent)]
     Tensor(#[from] tensornoodl::Error),
+}
+
+/// The first ones: a message is for people.
+fn some(names: &[String]) -> String {
+    let more = if names.len() > 40 { ", ..." } else { "" };
+    names[..names.len().min(40)].join(", ") + more
 }

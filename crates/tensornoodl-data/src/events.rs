@@ -76,6 +76,13 @@ impl Events {
         self.cells.chunk_by(|a, b| a.0[..3] == b.0[..3]).count()
     }
 
+    /// About how many bytes the largest tensor takes.
+    pub fn bytes(&self) -> f64 {
+        let steps = self.cells.chunk_by(|a, b| a.0[0] == b.0[0]);
+        let fibers = steps.map(|cells| cells.chunk_by(|a, b| a.0[..3] == b.0[..3]).count()).max();
+        8.0 * self.features.names.len() as f64 * fibers.unwrap_or(0) as f64
+    }
+
     /// The sum over all cells.
     pub fn sum(&self) -> f64 {
         self.cells.iter().map(|cell| cell.1).sum()

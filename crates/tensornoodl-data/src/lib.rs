@@ -26,6 +26,7 @@ mod events;
 pub mod files;
 mod labels;
 mod model;
+mod npy;
 mod parquet;
 mod query;
 mod recipe;

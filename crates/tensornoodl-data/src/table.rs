@@ -1,23 +1,61 @@
-//! Tables: CSV, also packed by gzip, and Parquet.
+//! Tables: CSV, also packed by gzip, and Parquet. Arrays are tables of their entries.
 
+use std::cell::Cell;
 use std::fs::File;
-use std::io::{BufRead, Read, Seek};
+use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::Path;
+use std::rc::Rc;
 
 use crate::error::Error;
 use crate::events::{At, Counter, Events};
 use crate::query::Query;
-use crate::{parquet, tns};
+use crate::{npy, parquet, tns};
 
-/// Reads a table, `-` for CSV from standard input. Parquet is known by its first bytes.
+/// Columns of a table that is an array: indices along its axes, and the value of an entry.
+pub const ARRAY_COLUMNS: [&str; 4] = ["1", "2", "3", "value"];
+
+/// Reads a table, `-` for CSV from standard input. Parquet is known by its first bytes, arrays by the file's name.
 pub fn read(path: &Path, query: Query) -> Result<Events, Error> {
     let file = path.display().to_string();
     let mut counter = Counter::new(query);
-    match if path.as_os_str() == "-" { None } else { open_parquet(path)? } {
-        Some(input) => parquet::read(input, &file, &mut counter)?,
-        None => csv(tns::open(path)?, &file, &mut counter)?,
+    let open = || File::open(path).map_err(|error| Error::Read { file: file.clone(), error });
+    match kind(path) {
+        Kind::Npy => npy::npy(BufReader::new(open()?), &file, &mut counter)?,
+        Kind::Npz => npy::npz(BufReader::new(open()?), &file, &mut counter)?,
+        Kind::Tns => tns::table(tns::open(path)?, &file, &mut counter)?,
+        Kind::Parquet => parquet::read(open()?, &file, &mut counter)?,
+        Kind::Other => match open_parquet(path)? {
+            Some(input) => parquet::read(input, &file, &mut counter)?,
+            None => csv(tns::open(path)?, &file, &mut counter)?,
+        },
     }
     counter.finish(&file)
+}
+
+/// Whether a file is an array, as its name says: .npy, .npz, .tns or .tns.gz. Its columns are [`ARRAY_COLUMNS`].
+pub fn is_array(path: &Path) -> bool {
+    matches!(kind(path), Kind::Npy | Kind::Npz | Kind::Tns)
+}
+
+/// What the name of a file says.
+enum Kind {
+    Npy,
+    Npz,
+    Tns,
+    Parquet,
+    Other,
+}
+
+fn kind(path: &Path) -> Kind {
+    let name = path.to_string_lossy().to_ascii_lowercase();
+    match name.rsplit_once('.') {
+        Some((_, "npy")) => Kind::Npy,
+        Some((_, "npz")) => Kind::Npz,
+        Some((_, "tns")) => Kind::Tns,
+        Some((rest, "gz")) if rest.ends_with(".tns") => Kind::Tns,
+        Some((_, "parquet")) => Kind::Parquet,
+        _ => Kind::Other,
+    }
 }
 
 const PARQUET: &[u8] = b"PAR1";
@@ -25,6 +63,9 @@ const PARQUET: &[u8] = b"PAR1";
 /// The file, if it is Parquet. A pipe has only one reading in it, and is CSV.
 fn open_parquet(path: &Path) -> Result<Option<File>, Error> {
     let open = || {
+        if path.as_os_str() == "-" {
+            return Ok(None);
+        }
         let mut file = File::open(path)?;
         if !file.metadata()?.is_file() {
             return Ok(None);
@@ -35,6 +76,11 @@ fn open_parquet(path: &Path) -> Result<Option<File>, Error> {
         Ok((start == PARQUET).then_some(file))
     };
     open().map_err(|error| Error::Read { file: path.display().to_string(), error })
+}
+
+/// Where each column that is counted stands among those of an array.
+pub(crate) fn array_places(counter: &Counter, file: &str) -> Result<Vec<usize>, Error> {
+    places(counter.columns(), &ARRAY_COLUMNS.map(str::to_owned), file)
 }
 
 /// Where each column stands among those that there are.
@@ -52,10 +98,19 @@ pub(crate) fn places(columns: &[String], known: &[String], file: &str) -> Result
 
 /// Reads CSV: the first line has the names of the columns.
 pub fn csv(input: impl BufRead, file: &str, counter: &mut Counter) -> Result<(), Error> {
+    let left = Rc::new(Cell::new(LONGEST_ROW));
+    let input = Limited { input, left: Rc::clone(&left) };
     let mut reader = csv::ReaderBuilder::new().buffer_capacity(1 << 16).from_reader(input);
-    let cannot_read = |error: csv::Error| {
-        let line = error.position().map_or(0, csv::Position::line);
+    let cannot_read = |error: csv::Error, line: u64| {
+        let line = error.position().map_or(line, csv::Position::line);
         match error.into_kind() {
+            csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => Error::Line {
+                file: file.into(),
+                line,
+                what: "the row",
+                value: "longer".into(),
+                rule: format!("at most {LONGEST_ROW} bytes long (is a quote never closed?)"),
+            },
             csv::ErrorKind::Io(error) => Error::Read { file: file.into(), error },
             csv::ErrorKind::UnequalLengths { expected_len, len, .. } => Error::Line {
                 file: file.into(),
@@ -67,18 +122,26 @@ pub fn csv(input: impl BufRead, file: &str, counter: &mut Counter) -> Result<(),
             other => Error::Format { file: file.into(), format: "CSV", what: format!("{other:?}") },
         }
     };
-    let header = reader.byte_headers().map_err(cannot_read)?.clone();
+    let header = reader.byte_headers().map_err(|error| cannot_read(error, 1))?.clone();
     let name = |name: &[u8]| {
         let name = String::from_utf8_lossy(name);
         name.strip_prefix('\u{feff}').unwrap_or(&name).trim().to_owned()
     };
     let known: Vec<String> = header.iter().map(name).collect();
+    if known.is_empty() {
+        let what = "it is empty, its first line must have the names of the columns".into();
+        return Err(Error::Format { file: file.into(), format: "CSV", what });
+    }
     let columns: Vec<String> = counter.columns().to_vec();
     let places = places(&columns, &known, file)?;
     let mut record = csv::ByteRecord::new();
     let mut fields: Vec<&str> = Vec::new();
-    while reader.read_byte_record(&mut record).map_err(cannot_read)? {
+    loop {
+        let read = reader.read_byte_record(&mut record);
         let at = At { file, line: record.position().map_or(0, csv::Position::line) };
+        if !read.map_err(|error| cannot_read(error, at.line))? {
+            return Ok(());
+        }
         fields.clear();
         for (place, column) in places.iter().zip(&columns) {
             let bytes = record.get(*place).unwrap_or_default();
@@ -93,8 +156,27 @@ pub fn csv(input: impl BufRead, file: &str, counter: &mut Counter) -> Result<(),
         }
         counter.push(&fields, at)?;
         fields = recycle(fields);
+        left.set(LONGEST_ROW);
     }
-    Ok(())
+}
+
+/// A row that is longer, in bytes, is none: a quote that is never closed makes one of all that follows.
+const LONGEST_ROW: u64 = 1 << 24;
+
+/// Input that ends in an error if no row does.
+struct Limited<R> {
+    input: R,
+    /// Bytes that the row may still have.
+    left: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        let left = self.left.get().checked_sub(read as u64).ok_or(io::ErrorKind::FileTooLarge)?;
+        self.left.set(left);
+        Ok(read)
+    }
 }
 
 /// The same memory, without what it borrowed.

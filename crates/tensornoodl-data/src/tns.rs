@@ -9,6 +9,8 @@ use tensornoodl::Shape;
 
 use crate::Entries;
 use crate::error::Error;
+use crate::events::{At, Counter};
+use crate::table::array_places;
 
 /// Which column of a line holds what; the value comes last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,17 +66,69 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>, Error> {
 const LONGEST_LINE: u64 = 1 << 16;
 
 /// Reads all lines. `file` is the name that messages give it.
-pub fn read(mut input: impl BufRead, file: &str, layout: &Layout) -> Result<Entries, Error> {
+pub fn read(input: impl BufRead, file: &str, layout: &Layout) -> Result<Entries, Error> {
     layout.check()?;
+    let mut names = [""; 3];
+    for (column, name) in
+        [(layout.feature, "the feature index"), (layout.row, "the row index"), (layout.col, "the col index")]
+    {
+        names[column - 1] = name;
+    }
     let mut shape = Shape { features: 0, rows: 0, cols: 0 };
     let mut values = Vec::new();
+    let range = (layout.base, u32::MAX as usize - 1 + layout.base);
+    lines(input, file, names, range, |line| {
+        let index = |column: usize| line.indices[column - 1] - layout.base;
+        let (feature, row, col) = (index(layout.feature), index(layout.row), index(layout.col));
+        shape.features = shape.features.max(feature + 1);
+        shape.rows = shape.rows.max(row + 1);
+        shape.cols = shape.cols.max(col + 1);
+        values.push((feature, row, col, line.value));
+        Ok(())
+    })?;
+    if values.is_empty() {
+        return Err(Error::Empty(file.into()));
+    }
+    let mut places: Vec<(usize, usize)> = values.iter().map(|&(_, row, col, _)| (row, col)).collect();
+    places.sort_unstable();
+    places.dedup();
+    Ok(Entries { shape, values, fibers: places.len() })
+}
+
+/// Reads all lines as rows of a table. Its indices are labels, so it does not matter where they start.
+pub(crate) fn table(input: impl BufRead, file: &str, counter: &mut Counter) -> Result<(), Error> {
+    let places = array_places(counter, file)?;
+    let range = (0, u32::MAX as usize);
+    lines(input, file, ["index 1", "index 2", "index 3"], range, |line| {
+        let fields: Vec<&str> = places.iter().map(|place| line.fields[*place]).collect();
+        counter.push(&fields, At { file, line: line.number })
+    })
+}
+
+/// A line that holds an entry.
+struct Line<'a> {
+    /// From 1.
+    number: u64,
+    fields: [&'a str; 4],
+    indices: [usize; 3],
+    value: f64,
+}
+
+/// Hands every line that holds an entry to `take`. Messages call the indices by `names`; they lie in `range`.
+fn lines(
+    mut input: impl BufRead,
+    file: &str,
+    names: [&'static str; 3],
+    (lowest, highest): (usize, usize),
+    mut take: impl FnMut(&Line<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
     let (mut line, mut number) = (Vec::new(), 0);
     loop {
         line.clear();
         let cannot_read = |error| Error::Read { file: file.into(), error };
         let read = input.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(cannot_read)?;
         if read == 0 {
-            break;
+            return Ok(());
         }
         number += 1;
         let wrong = |what: &'static str, value: &str, rule: String| {
@@ -92,42 +146,23 @@ pub fn read(mut input: impl BufRead, file: &str, layout: &Layout) -> Result<Entr
             continue;
         }
         let fields: Vec<&str> = text.split_whitespace().collect();
-        if fields.len() != 4 {
+        let Ok(fields) = <[&str; 4]>::try_from(fields) else {
             let rule = "three indices and a value, with blanks between".into();
             return Err(wrong("the line", text, rule));
-        }
-        let index = |what: &'static str, column: usize| {
-            let field = fields[column - 1];
-            let last = u32::MAX as usize - 1;
-            let inside = |index: &usize| (layout.base..=last + layout.base).contains(index);
-            let index = field.parse().ok().filter(inside).ok_or_else(|| {
-                let other = if field == "0" { " (if indices start at 0, say so: index base 0)" } else { "" };
-                wrong(
-                    what,
-                    field,
-                    format!("a whole number from {} to {}{other}", layout.base, last + layout.base),
-                )
-            })?;
-            Ok::<usize, Error>(index - layout.base)
         };
-        let feature = index("the feature index", layout.feature)?;
-        let row = index("the row index", layout.row)?;
-        let col = index("the col index", layout.col)?;
+        let mut indices = [0; 3];
+        for ((index, field), name) in indices.iter_mut().zip(fields).zip(names) {
+            let inside = |index: &usize| (lowest..=highest).contains(index);
+            *index = field.parse().ok().filter(inside).ok_or_else(|| {
+                let other = if field == "0" { " (if indices start at 0, say so: index base 0)" } else { "" };
+                wrong(name, field, format!("a whole number from {lowest} to {highest}{other}"))
+            })?;
+        }
         let finite = |value: &f64| value.abs() <= 1e100;
         let value = fields[3].parse().ok().filter(finite);
         let value = value.ok_or_else(|| wrong("the value", fields[3], "a number of at most 1e100".into()))?;
-        shape.features = shape.features.max(feature + 1);
-        shape.rows = shape.rows.max(row + 1);
-        shape.cols = shape.cols.max(col + 1);
-        values.push((feature, row, col, value));
+        take(&Line { number, fields, indices, value })?;
     }
-    if values.is_empty() {
-        return Err(Error::Empty(file.into()));
-    }
-    let mut places: Vec<(usize, usize)> = values.iter().map(|&(_, row, col, _)| (row, col)).collect();
-    places.sort_unstable();
-    places.dedup();
-    Ok(Entries { shape, values, fibers: places.len() })
 }
 
 #[cfg(test)]

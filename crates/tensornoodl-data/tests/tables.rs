@@ -2,23 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod common;
+
 use std::path::{Path, PathBuf};
 
-use tensornoodl_data::{Axis, Counter, Error, Events, Query, Value, table};
-
-fn query(feature: &str, row: &str, col: &str) -> Query {
-    let axis = |text: &str| text.parse::<Axis>().unwrap();
-    Query {
-        feature: axis(feature),
-        row: axis(row),
-        col: axis(col),
-        step: None,
-        value: Value::Count,
-        average_over: None,
-        keep_rows: None,
-        filters: Vec::new(),
-    }
-}
+use common::{parquet_file, query};
+use tensornoodl_data::{Counter, Error, Events, Query, Value, table};
 
 fn read(text: &str, query: Query) -> Result<Events, Error> {
     let mut counter = Counter::new(query);
@@ -147,7 +136,7 @@ fn what_is_wrong_is_named() {
         "t.csv, line 2: the number of fields is \"2\", it must be 3, as in the first line"
     );
     assert!(says("time,from,to\n", months()).starts_with("t.csv has no events to learn from: 0 rows"));
-    assert!(says("", months()).contains("no column"));
+    assert!(says("", months()).contains("it is empty, its first line must have the names"));
     let far = "a,b,c\n0,x,y\n1e14,x,y\n";
     assert!(says(far, query("bin(a,1)", "b", "c")).contains("at most 1000000 labels"));
     let mut counter = Counter::new(months());
@@ -199,44 +188,6 @@ fn a_season_has_27_weeks() {
     assert_eq!((events.shape().to_string(), events.steps()), ("120 x 100 x 30".into(), 27));
     assert_eq!(events.tally.events, 219_458);
     assert!(events.tally.outside > 100 && events.tally.outside < 1000, "{}", events.tally.outside);
-}
-
-/// A Parquet file with one column of each kind that tables have.
-fn parquet_file(path: &Path) {
-    use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
-    use parquet::file::properties::WriterProperties;
-    use parquet::file::writer::SerializedFileWriter;
-    use parquet::schema::parser::parse_message_type;
-    let schema = "message events {
-        required int32 day (DATE);
-        required int64 time (TIMESTAMP(NANOS,false));
-        optional binary who (STRING);
-        required double size;
-    }";
-    let schema = std::sync::Arc::new(parse_message_type(schema).unwrap());
-    let file = std::fs::File::create(path).unwrap();
-    let mut writer =
-        SerializedFileWriter::new(file, schema, WriterProperties::builder().build().into()).unwrap();
-    let mut group = writer.next_row_group().unwrap();
-    let mut column = group.next_column().unwrap().unwrap();
-    // 2018-12-16, 2018-12-22, 2018-12-23.
-    column.typed::<Int32Type>().write_batch(&[17_881, 17_887, 17_888], None, None).unwrap();
-    column.close().unwrap();
-    let mut column = group.next_column().unwrap().unwrap();
-    let hours = [9, 17, 17].map(|hour| (17_881 * 24 + hour) * 3_600_000_000_000_i64);
-    column.typed::<Int64Type>().write_batch(&hours, None, None).unwrap();
-    column.close().unwrap();
-    let mut column = group.next_column().unwrap().unwrap();
-    column
-        .typed::<ByteArrayType>()
-        .write_batch(&[ByteArray::from("ann"), ByteArray::from("bob")], Some(&[1, 1, 0]), None)
-        .unwrap();
-    column.close().unwrap();
-    let mut column = group.next_column().unwrap().unwrap();
-    column.typed::<DoubleType>().write_batch(&[0.5, 2.0, 4.0], None, None).unwrap();
-    column.close().unwrap();
-    group.close().unwrap();
-    writer.close().unwrap();
 }
 
 #[test]

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use tensornoodl_data::{Model, files, table};
 
+use crate::memory;
+
 const EXAMPLES: &str = "\
 Examples:
   noodl encode mail.safetensors new-mail.csv > codes.csv
@@ -34,6 +36,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if events.align(&model.card.features) == cells {
         return Err(anyhow!("{} has none of the features of the model", args.table.display()));
     }
+    memory::check(2.0 * events.bytes())?;
     let mut text = csv::Writer::from_writer(Vec::new());
     text.write_record(["step", "row", "col", "pattern", "code"])?;
     for step in 0..events.steps() {

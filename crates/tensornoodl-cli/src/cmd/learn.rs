@@ -13,6 +13,7 @@ use tensornoodl::{Error, Grow, Learner, Params, Passes, Rule, Tensor, init};
 use tensornoodl_data::{Events, Model, Recipe, files};
 
 use crate::Interrupted;
+use crate::memory;
 use crate::progress::Spinner;
 use crate::table::TableArgs;
 
@@ -22,6 +23,7 @@ Examples:
   noodl learn shots.csv --feature 'grid(x,y,12x10)' --row player --col opponent --step 'week(date)' -o shots.safetensors
   noodl learn new.csv --feature 'grid(x,y,12x10)' --row player --col opponent --step 'week(date)' \\
     --start shots.safetensors -o new.safetensors
+  noodl learn tensor.npy -o tensor.safetensors     an array n x J x K: features, rows, cols
 
 Without --step there is one tensor, and passes are made over it until it has nothing more to tell. Ctrl-C writes the model first; --resume goes on with it, and
 ends in the same bits as if nothing had happened.";
@@ -210,6 +212,8 @@ pub(crate) fn learn(
     let spinner = Spinner::new("reading", quiet);
     let mut events = args.table.read()?;
     spinner.finish();
+    // The tensor, and what is made of it by the recipe.
+    memory::check(2.0 * events.bytes())?;
     let mut model = if args.resume && args.output.exists() {
         resumed(&args.output, args, &events, &recipe)?
     } else {

@@ -12,7 +12,8 @@ use crate::table::TableArgs;
 const EXAMPLES: &str = "\
 Examples:
   noodl stats mail.csv --feature 'month(time)' --row from --col to --where 'from!=@to'
-  noodl stats shots.csv.gz --feature 'grid(x,y,12x10)' --row player --col opponent --step 'week(date)' --keep-rows 100";
+  noodl stats shots.csv.gz --feature 'grid(x,y,12x10)' --row player --col opponent --step 'week(date)' --keep-rows 100
+  noodl stats tensor.npy";
 
 /// Look at a table of events: its shape, how sparse it is, and what is left out.
 #[derive(clap::Args)]
@@ -93,7 +94,7 @@ fn tell(out: &mut impl Write, stats: &Stats<'_>, events: &Events) -> io::Result<
         out,
         "\nfibers    {} of {} places have events ({:.2} %), {:.1} features each",
         stats.fibers,
-        rows * cols * steps,
+        rows as u128 * cols as u128 * steps as u128,
         100.0 * stats.share_of_places,
         stats.cells_per_fiber
     )?;

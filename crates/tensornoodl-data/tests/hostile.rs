@@ -1,0 +1,334 @@
+//! Files that are broken, cut off, or made to do harm: an error that says where, and never a panic.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+
+use common::{array_query, parquet_file, place, query};
+use tensornoodl_data::{Query, Value, table};
+
+/// What reading a file of this name and content is refused with.
+fn says(name: &str, content: &[u8], query: Query) -> String {
+    let path = place(name);
+    fs::write(&path, content).unwrap();
+    let error = table::read(&path, query).unwrap_err().to_string();
+    error.replace(&path.display().to_string(), name)
+}
+
+/// Numbers that look random and are the same every time.
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end
+    }
+}
+
+/// Reads a file that was changed in a few places, or cut off, many times: errors and tables, but no panic.
+fn shake(name: &str, content: &[u8], query: &Query, times: usize) {
+    let path = place(name);
+    let mut draws = Draws(7);
+    for _ in 0..times {
+        let mut changed = content.to_vec();
+        for _ in 0..=draws.below(4) {
+            let at = draws.below(changed.len());
+            changed[at] = match draws.below(3) {
+                0 => changed[at] ^ (1 << draws.below(8)),
+                1 => [0, 0x7f, 0x80, 0xff][draws.below(4)],
+                _ => draws.below(256) as u8,
+            };
+        }
+        if draws.below(4) == 0 {
+            changed.truncate(draws.below(changed.len()));
+        }
+        fs::write(&path, &changed).unwrap();
+        if let Ok(events) = table::read(&path, query.clone()) {
+            // It may refuse, or make nonsense.
+            let _ = events.tensor(0);
+        }
+    }
+}
+
+fn packed(content: &[u8]) -> Vec<u8> {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), Default::default());
+    packed.write_all(content).unwrap();
+    packed.finish().unwrap()
+}
+
+/// An array as NumPy writes it.
+fn array(kind: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
+    let fortran = if fortran { "True" } else { "False" };
+    array_with(
+        format!("{{'descr': '{kind}', 'fortran_order': {fortran}, 'shape': ({shape}), }}\n").as_bytes(),
+        data,
+    )
+}
+
+fn array_with(header: &[u8], data: &[u8]) -> Vec<u8> {
+    let length = (header.len() as u16).to_le_bytes();
+    [b"\x93NUMPY\x01\x00", &length[..], header, data].concat()
+}
+
+fn doubles(values: &[f64]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// 2 x 2 x 3: 1 at feature 0, row 1, col 2, and 5 at feature 1, row 0, col 1.
+fn whole_array() -> Vec<u8> {
+    array("<f8", false, "2, 2, 3", &doubles(&[0., 0., 0., 0., 0., 1., 0., 5., 0., 0., 0., 0.]))
+}
+
+fn archive(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, content) in files {
+        archive.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
+        archive.write_all(content).unwrap();
+    }
+    archive.finish().unwrap().into_inner()
+}
+
+fn fibers_and_places(places: &[f64]) -> Vec<u8> {
+    let (count, fibers) = (places.len() / 2, doubles(&vec![2.0; places.len() / 2 * 3]));
+    archive(&[
+        ("fibers.npy", array("<f8", false, &format!("{count}, 3"), &fibers)),
+        ("places.npy", array("<f8", false, &format!("{count}, 2"), &doubles(places))),
+    ])
+}
+
+const CSV: &[u8] = b"time,from,to,size\n2001-01-30,ann,bob,1\n2001-02-28,bob,ann,2\n";
+
+fn months() -> Query {
+    query("month(time)", "from", "to")
+}
+
+fn weeks() -> Query {
+    Query { value: Value::Sum("size".into()), ..query("hour(time)", "who", "week(day)") }
+}
+
+fn whole_parquet(name: &str) -> Vec<u8> {
+    let path = place(name);
+    parquet_file(&path);
+    fs::read(&path).unwrap()
+}
+
+#[test]
+fn what_is_cut_off_is_refused() {
+    // A file of lines that ends in the middle is another file; packed, it is known to be cut off.
+    let names = packed(&CSV.repeat(40));
+    for length in (2..names.len()).step_by(7) {
+        assert!(says("cut.csv.gz", &names[..length], months()).contains("cut.csv.gz"), "{length}");
+    }
+    let lines = packed("1 1 1 1\n2 1 1 1\n".repeat(40).as_bytes());
+    for length in (2..lines.len()).step_by(3) {
+        assert!(says("cut.tns.gz", &lines[..length], array_query()).contains("cut.tns.gz"), "{length}");
+    }
+    let parquet = whole_parquet("to_cut.parquet");
+    for length in (0..parquet.len()).step_by(11) {
+        let error = says("cut.parquet", &parquet[..length], weeks());
+        assert!(error.starts_with("cut.parquet cannot be read as Parquet: "), "{error}");
+    }
+    let npy = whole_array();
+    for length in 0..npy.len() {
+        let error = says("cut.npy", &npy[..length], array_query());
+        assert_eq!(error, "cut.npy cannot be read as NPY: it ends in the middle");
+    }
+    let npz = fibers_and_places(&[0.0, 1.0, 4.0, 5.0]);
+    for length in 0..npz.len() {
+        let error = says("cut.npz", &npz[..length], array_query());
+        assert!(error.starts_with("cut.npz cannot be read as NPZ: "), "{error}");
+    }
+}
+
+#[test]
+fn what_is_empty_is_refused() {
+    let empty = "cannot be read as CSV: it is empty, its first line must have the names of the columns";
+    assert_eq!(says("empty.csv", b"", months()), format!("empty.csv {empty}"));
+    assert_eq!(says("empty.csv.gz", b"", months()), format!("empty.csv.gz {empty}"));
+    assert_eq!(says("none.csv.gz", &packed(b""), months()), format!("none.csv.gz {empty}"));
+    assert!(says("empty.parquet", b"", months()).starts_with("empty.parquet cannot be read as Parquet: "));
+    assert!(says("empty.npy", b"", array_query()).contains("cannot be read as NPY: it ends in the middle"));
+    assert!(says("empty.npz", b"", array_query()).starts_with("empty.npz cannot be read as NPZ: "));
+    assert!(
+        says("empty.tns", b"", array_query()).starts_with("empty.tns has no events to learn from: 0 rows")
+    );
+    assert!(says("header.csv", b"time,from,to\n", months()).contains("no events to learn from: 0 rows"));
+    let zeros = array("<f8", false, "1, 1, 2", &doubles(&[0.0, 0.0]));
+    assert!(says("zeros.npy", &zeros, array_query()).contains("no events to learn from: 0 rows"));
+    let nothing = array("<f8", false, "3, 0, 1000000000000000000", b"");
+    assert!(says("nothing.npy", &nothing, array_query()).contains("no events to learn from: 0 rows"));
+    assert!(says("none.npz", &archive(&[]), array_query()).contains("has 0 files"));
+}
+
+#[test]
+fn what_is_wrong_in_a_field_is_named_with_its_place() {
+    assert_eq!(
+        says("x.csv", b"time,from,to\n2001-01-30,a,b\n2001-02-30,a,b\n", months()),
+        "x.csv, line 3, column time: \"2001-02-30\" is not a date such as 2018-12-16 or 2018-12-16 09:30"
+    );
+    assert_eq!(
+        says("x.csv", b"time,from,to\n2001-01-30,\xc3\x28,b\n", months()),
+        "x.csv, line 2, column from: \"\u{fffd}(\" is not text in UTF-8"
+    );
+    let sums = Query { value: Value::Sum("to".into()), ..months() };
+    assert_eq!(
+        says("x.csv", b"time,from,to\n2001-01-30,a,b\n", sums),
+        "x.csv, line 2, column to: \"b\" is not a number of at most 1e100"
+    );
+    assert_eq!(
+        says("x.tns", b"1 1 1 1\n1 1.5 1 1\n", array_query()),
+        "x.tns, line 2: index 2 is \"1.5\", it must be a whole number from 0 to 4294967295"
+    );
+    assert_eq!(
+        says("x.tns", b"1 1 1 one\n", array_query()),
+        "x.tns, line 1: the value is \"one\", it must be a number of at most 1e100"
+    );
+    assert_eq!(
+        says("x.tns", b"1 1 1 1\n", query("1", "2", "4")),
+        "x.tns has no column \"4\"; it has 1, 2, 3, value"
+    );
+    // A quote that is never closed makes one field of all that follows.
+    let open = [b"time,from,to\n2001-01-30,a,b\n2001-01-30,\"a,b\n", &vec![b'x'; 20 << 20][..]].concat();
+    assert_eq!(
+        says("x.csv", &open, months()),
+        "x.csv, line 3: the row is \"longer\", it must be at most 16777216 bytes long (is a quote never closed?)"
+    );
+}
+
+/// A Parquet file whose only text is not UTF-8, in a column that says it is text or in one that does not.
+fn parquet_of_bytes(name: &str, kind: &str) -> Vec<u8> {
+    use parquet::data_type::{ByteArray, ByteArrayType};
+    use parquet::file::writer::SerializedFileWriter;
+    let schema = format!("message events {{ required binary who {kind}; }}");
+    let schema = parquet::schema::parser::parse_message_type(&schema).unwrap().into();
+    let path = place(name);
+    let file = fs::File::create(&path).unwrap();
+    let mut writer = SerializedFileWriter::new(file, schema, Default::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let texts = [ByteArray::from("ann"), ByteArray::from(vec![0xc3, 0x28])];
+    column.typed::<ByteArrayType>().write_batch(&texts, None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+    fs::read(&path).unwrap()
+}
+
+#[test]
+fn parquet_with_labels_that_are_no_text_is_refused() {
+    let who = || query("who", "who", "who");
+    let error = says("no_text.parquet", &parquet_of_bytes("bytes.parquet", ""), who());
+    assert_eq!(error, "no_text.parquet, line 2, column who: \"\u{fffd}(\" is not text in UTF-8");
+    let error = says("no_text.parquet", &parquet_of_bytes("string.parquet", "(STRING)"), who());
+    assert!(
+        error.starts_with("no_text.parquet cannot be read as Parquet: row 2: ") && error.contains("Utf8"),
+        "{error}"
+    );
+}
+
+#[test]
+fn arrays_that_are_not_tensors_are_refused() {
+    let says =
+        |content: &[u8]| says("x.npy", content, array_query()).replace("x.npy cannot be read as NPY: ", "");
+    assert_eq!(
+        says(&array("<f8", false, "2, 2", &doubles(&[1.0; 4]))),
+        "it has 2 axes, it must have 3: features, rows and cols"
+    );
+    assert!(
+        says(&array("<c16", false, "1, 1, 1", &[0; 16])).starts_with("its entries are '<c16', they must be")
+    );
+    assert!(
+        says(&array_with(
+            b"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1, 1, 1), }\n",
+            &[0; 4]
+        ))
+        .contains("records")
+    );
+    assert_eq!(says(&array("|b1", false, "1, 1, 2", &[1, 2])), "a truth value is neither 0 nor 1");
+    assert_eq!(
+        says(&[&whole_array()[..], b"x"].concat()),
+        "it goes on after the last entry that its header speaks of"
+    );
+    let wrong = |value: f64| says(&array("<f8", true, "2, 1, 2", &doubles(&[1.0, 1.0, 1.0, value])));
+    assert_eq!(wrong(f64::NAN), "x.npy, entry [1, 0, 1]: NaN is not a number of at most 1e100");
+    assert_eq!(wrong(-f64::INFINITY), "x.npy, entry [1, 0, 1]: -inf is not a number of at most 1e100");
+    assert!(wrong(1.1e100).contains("entry [1, 0, 1]: 11"), "{}", wrong(1.1e100));
+    let strange = "it does not begin as an array of NumPy does";
+    assert_eq!(says(b"PK\x03\x04 and more, longer than a start"), strange);
+    assert_eq!(says(&array_with(b"{'descr': '<f8'}\n", b"")), strange);
+    assert_eq!(says(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{}"), strange);
+    assert_eq!(says(&array("<f8", false, "-1, 1, 1", b"")), strange);
+}
+
+/// Whoever believes these takes all memory, all stack, or all time that there is.
+#[test]
+fn hostile_headers_cost_nothing() {
+    let says =
+        |content: &[u8]| says("x.npy", content, array_query()).replace("x.npy cannot be read as NPY: ", "");
+    let huge = "1000000, 1000000, 1000000";
+    assert_eq!(says(&array("<f8", false, huge, &[0; 80])), "it ends in the middle");
+    assert_eq!(
+        says(&array("<f8", false, &huge.replace('0', "000"), b"")),
+        "its header speaks of more entries than a file can have"
+    );
+    let strange = "it does not begin as an array of NumPy does";
+    for (bracket, message) in
+        [("{", strange), ("(", strange), ("[", "its entries are records, they must be numbers")]
+    {
+        assert_eq!(says(&array_with((bracket.repeat(9_000) + "\n").as_bytes(), b"")), message);
+    }
+}
+
+#[test]
+fn places_must_fit_the_fibers() {
+    let says =
+        |content: &[u8]| says("x.npz", content, array_query()).replace("x.npz cannot be read as NPZ: ", "");
+    let whole = "is not a whole number from 0 to 4294967295";
+    assert_eq!(
+        says(&fibers_and_places(&[0.0, 1.0, -1.0, 0.0])),
+        format!("x.npz, entry places[1, 0]: -1 {whole}")
+    );
+    assert_eq!(says(&fibers_and_places(&[0.0, 0.5])), format!("x.npz, entry places[0, 1]: 0.5 {whole}"));
+    let places = |shape: &str, count| ("places.npy", array("|u1", false, shape, &vec![1; count]));
+    let fibers = ("fibers.npy", array("|u1", false, "2, 3", &[1; 6]));
+    let both = |places| archive(&[fibers.clone(), places]);
+    assert_eq!(says(&both(places("3, 2", 6))), "fibers: there are 2 of them, and 3 places");
+    assert!(says(&both(places("2, 3", 6))).starts_with("places: it must have two columns"));
+    assert!(says(&both(places("2,", 2))).starts_with("places: it must have two columns"));
+    assert!(says(&both(places("1, 2, 1", 2))).starts_with("places: it has 3 axes"));
+    let error = says(&archive(&[fibers.clone(), ("labels.npy", Vec::new())]));
+    assert_eq!(
+        error,
+        "it must have one array, or fibers and places, and has 2 files: \"fibers.npy\", \"labels.npy\""
+    );
+}
+
+/// 10 entries in a space of 1e9 x 1e9 places.
+#[test]
+fn a_huge_index_space_is_only_what_is_there() {
+    let mut text = String::new();
+    for at in 0..10_u64 {
+        text += &format!("{} {} {} 1\n", at % 3, at * 100_000_000 + 7, at * 111_111_111);
+    }
+    let path = place("huge.tns");
+    fs::write(&path, text).unwrap();
+    let events = table::read(&path, array_query()).unwrap();
+    assert_eq!(events.shape().to_string(), "3 x 10 x 10");
+    // Features are dense, and so many are refused.
+    fs::write(&path, "1 1 1 1\n1000000000 1 1 1\n").unwrap();
+    let error = table::read(&path, array_query()).unwrap_err().to_string();
+    assert!(error.contains("at most 1000000 labels"), "{error}");
+}
+
+#[test]
+fn shaken_files_are_refused_or_read() {
+    shake("shaken.parquet", &whole_parquet("to_shake.parquet"), &weeks(), 2_000);
+    shake("shaken.npy", &whole_array(), &array_query(), 2_000);
+    shake("shaken.npz", &fibers_and_places(&[0.0, 1.0, 4.0, 5.0]), &array_query(), 2_000);
+    shake("shaken.tns", b"1 2 3 4\n2 2 3 -1e3\n# end\n", &array_query(), 2_000);
+    shake("shaken.csv", CSV, &months(), 2_000);
+    shake("shaken.csv.gz", &packed(CSV), &months(), 2_000);
+}
