@@ -158,11 +158,10 @@ fn a_model_is_used_compared_and_exported() {
     assert_eq!((refused.status.code(), stderr(&refused).contains("from 1 to 2")), (Some(2), true));
 }
 
-/// Two patterns over 6 features, each of its own rows and cols.
+/// Two patterns of 6 features each, each of its own rows and cols.
 fn tensor() -> ndarray::Array3<f64> {
-    ndarray::Array3::from_shape_fn((6, 8, 8), |(feature, row, col)| {
-        let pattern = [[1.0, 2.0, 0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 3.0, 1.0, 0.0, 1.0]];
-        if row / 4 == col / 4 { pattern[row / 4][feature] } else { 0.0 }
+    ndarray::Array3::from_shape_fn((12, 8, 8), |(feature, row, col)| {
+        if row / 4 == col / 4 && row / 4 == feature / 6 { 1.0 + (feature % 3) as f64 } else { 0.0 }
     })
 }
 
@@ -176,7 +175,7 @@ fn an_array_is_a_table_without_words() {
     let places: Vec<(usize, usize)> =
         (0..64).map(|at| (at / 8, at % 8)).filter(|(row, col)| row / 4 == col / 4).collect();
     let mut archive = ndarray_npy::NpzWriter::new(fs::File::create(&npz).unwrap());
-    let fibers = ndarray::Array2::from_shape_fn((32, 6), |(at, feature)| {
+    let fibers = ndarray::Array2::from_shape_fn((32, 12), |(at, feature)| {
         tensor[[feature, places[at].0, places[at].1]]
     });
     let sides =
@@ -193,11 +192,11 @@ fn an_array_is_a_table_without_words() {
         ["features", "rows", "cols", "fibers", "sum"].map(|name| stats[name].as_f64().unwrap())
     };
     for table in [&npy, &npz, &tns] {
-        assert_eq!(stats(table), [6.0, 8.0, 8.0, 32.0, 16.0 * 9.0], "{table}");
+        assert_eq!(stats(table), [12.0, 8.0, 8.0, 32.0, 32.0 * 12.0], "{table}");
     }
     // Axes that are not given are the others, in order.
-    assert_eq!(stats(&format!("{npy} --feature 3")), [8.0, 6.0, 8.0, 24.0, 144.0]);
-    assert_eq!(stats(&format!("{npy} --col 1 --value count")), [8.0, 8.0, 6.0, 24.0, 96.0]);
+    assert_eq!(stats(&format!("{npy} --feature 3")), [8.0, 12.0, 8.0, 48.0, 384.0]);
+    assert_eq!(stats(&format!("{npy} --col 1 --value count")), [8.0, 8.0, 12.0, 48.0, 192.0]);
     let learned = noodl(&format!("learn {npy} -o {model}"));
     assert!(stdout(&learned).starts_with("2 patterns in "), "{}", stderr(&learned));
     // The model takes what has the same columns, whatever it is written in.

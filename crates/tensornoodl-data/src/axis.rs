@@ -78,7 +78,7 @@ impl FromStr for Axis {
         let wrong = |rule: &str| Error::Axis { text: text.into(), rule: rule.into() };
         let text = text.trim();
         if let Some(name) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-            return Ok(Axis::Column(name.into()));
+            return if name.is_empty() { Err(wrong("a column")) } else { Ok(Axis::Column(name.into())) };
         }
         let Some((function, rest)) = text.split_once('(') else {
             return if text.is_empty() { Err(wrong("a column")) } else { Ok(Axis::Column(text.into())) };
@@ -143,7 +143,10 @@ impl TryFrom<String> for Axis {
 impl fmt::Display for Axis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Axis::Column(name) if name.contains('(') => write!(f, "\"{name}\""),
+            // Quotes where the name alone would be read as something else.
+            Axis::Column(name) if name.contains('(') || name.starts_with('"') || name.trim() != name => {
+                write!(f, "\"{name}\"")
+            }
             Axis::Column(name) => f.write_str(name),
             Axis::Time(unit, column) => {
                 write!(
@@ -271,6 +274,8 @@ mod tests {
         for text in [
             "sender",
             "\"sum (all)\"",
+            "\" blank \"",
+            "\"\"said\"\"",
             "month(time)",
             "week(date)",
             "day(d)",
@@ -288,6 +293,7 @@ mod tests {
         assert_eq!("grid(a, b, 2x3)".parse::<Axis>().unwrap().columns(), ["a", "b"]);
         for text in [
             "",
+            "\"\"",
             "month(time",
             "year(time)",
             "month()",

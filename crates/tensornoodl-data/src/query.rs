@@ -156,7 +156,13 @@ impl TryFrom<String> for Filter {
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = RELATIONS.iter().find(|known| known.0 == self.relation).map_or("", |known| known.1);
-        write!(f, "{}{sign}{}{}", self.column, if self.than_column { "@" } else { "" }, self.than)
+        let before = match self.than_column {
+            true => "@",
+            // < and =5 are not <= and 5.
+            false if self.than.starts_with('=') => " ",
+            false => "",
+        };
+        write!(f, "{}{sign}{before}{}", self.column, self.than)
     }
 }
 
@@ -184,5 +190,24 @@ impl Filter {
             Relation::More => order == Some(Greater),
             Relation::AtLeast => matches!(order, Some(Greater | Equal)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_and_values_are_read_and_written() {
+        for text in ["type=to", "points>=2", "from!=@to", "a< =b", "a= =", "a=@"] {
+            let filter: Filter = text.parse().unwrap();
+            assert_eq!(filter.to_string(), text);
+            assert_eq!(filter.to_string().parse::<Filter>().unwrap(), filter);
+        }
+        assert_ne!("a< =b".parse::<Filter>().unwrap(), "a<=b".parse().unwrap());
+        for text in ["count", "sum(size)", "mean(a (b))"] {
+            assert_eq!(text.parse::<Value>().unwrap().to_string(), text);
+        }
+        assert!("sum()".parse::<Value>().is_err() && "=b".parse::<Filter>().is_err());
     }
 }
