@@ -182,8 +182,8 @@ impl<'a, R: Read> Array<'a, R> {
             let values = (self.decode)(bytes, &self.header);
             let values = values.ok_or_else(|| name.broken("a truth value is neither 0 nor 1"))?;
             for &value in &values {
-                // False for what is not a number, too.
-                if !(value.abs() <= 1e100) {
+                let usable = value.abs() <= 1e100;
+                if !usable {
                     return Err(name.wrong(&index, value, "a number of at most 1e100".into()));
                 }
                 take(index, value)?;

@@ -1,0 +1,59 @@
+//! What targets share.
+#![allow(dead_code)]
+
+use std::path::PathBuf;
+
+use tensornoodl_data::{Error, Events, Query, Recipe, table};
+
+fn query(feature: &str, row: &str, col: &str, value: &str) -> Query {
+    Query {
+        feature: feature.parse().unwrap(),
+        row: row.parse().unwrap(),
+        col: col.parse().unwrap(),
+        step: None,
+        value: value.parse().unwrap(),
+        average_over: None,
+        keep_rows: None,
+        filters: Vec::new(),
+    }
+}
+
+/// Over the columns a, b, c and d.
+pub fn queries() -> [Query; 3] {
+    [
+        Query {
+            step: Some("week(a)".parse().unwrap()),
+            keep_rows: Some(2),
+            filters: vec!["d!=@c".parse().unwrap()],
+            ..query("month(a)", "b", "c", "count")
+        },
+        query("grid(c,d,3x2)", "b", "weekhour(a)", "mean(d)"),
+        Query { average_over: Some("b".into()), ..query("bin(d,0.5)", "b", "c", "sum(c)") },
+    ]
+}
+
+/// As the program makes it.
+pub fn array_query() -> Query {
+    query("bin(1,1)", "bin(2,1)", "bin(3,1)", "sum(value)")
+}
+
+/// Tensors of what was read; they may be refused, and are not made if they are large.
+pub fn use_events(events: Result<Events, Error>) {
+    match events {
+        Ok(events) if events.bytes() < 1e7 => {
+            let recipe: Recipe = "log2,scale,center".parse().unwrap();
+            for step in 0..events.steps() {
+                let _ = events.tensor(step).and_then(|tensor| recipe.apply(tensor));
+            }
+        }
+        Ok(_) => {}
+        Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+    }
+}
+
+/// Reads bytes as a file of this kind.
+pub fn read(bytes: &[u8], end: &str, query: Query) {
+    let path: PathBuf = std::env::temp_dir().join(format!("noodl-fuzz-{}.{end}", std::process::id()));
+    std::fs::write(&path, bytes).unwrap();
+    use_events(table::read(&path, query));
+}

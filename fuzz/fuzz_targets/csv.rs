@@ -1,0 +1,16 @@
+//! Any bytes as CSV, under one query of each kind of axis.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tensornoodl_data::{Counter, table};
+
+mod common;
+
+fuzz_target!(|bytes: &[u8]| {
+    for query in common::queries() {
+        let mut counter = Counter::new(query);
+        if table::csv(bytes, "fuzz.csv", &mut counter).is_ok() {
+            common::use_events(counter.finish("fuzz.csv"));
+        }
+    }
+});

@@ -1,0 +1,8 @@
+//! Any bytes as a .npy file.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+mod common;
+
+fuzz_target!(|bytes: &[u8]| common::read(bytes, "npy", common::array_query()));

@@ -1,0 +1,8 @@
+//! Any bytes as a .npz file.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+mod common;
+
+fuzz_target!(|bytes: &[u8]| common::read(bytes, "npz", common::array_query()));

@@ -1,0 +1,12 @@
+//! Any bytes as a Parquet file.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+mod common;
+
+fuzz_target!(|bytes: &[u8]| {
+    for query in common::queries() {
+        common::read(bytes, "parquet", query);
+    }
+});
