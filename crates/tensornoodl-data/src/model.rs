@@ -253,8 +253,8 @@ impl Model {
             if at.len() != shares.len() || !known {
                 return Err(wrong("rank_one"));
             }
-            let count = |step: usize| at.iter().filter(|at| **at == step as i64).count();
-            let counts: Vec<usize> = (0..most).map(count).collect();
+            let mut counts = vec![0; most];
+            at.iter().for_each(|at| counts[*at as usize] += 1);
             if counts.iter().any(|count| *count > dictionary.patterns()) {
                 return Err(wrong("rank_one"));
             }
