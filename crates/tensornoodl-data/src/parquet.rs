@@ -9,6 +9,7 @@ use std::sync::{Arc, Once};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parquet::basic::{LogicalType, TimeUnit};
+use parquet::column::page::Page;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -30,6 +31,7 @@ pub(crate) fn read(input: File, file: &str, counter: &mut Counter) -> Result<(),
     let columns = counter.columns().to_vec();
     let wanted: Vec<Arc<Type>> =
         places(&columns, &known, file)?.into_iter().map(|place| schema.get_fields()[place].clone()).collect();
+    guarded(|| check_dictionaries(&reader, &columns)).ok_or_else(contradiction)?.map_err(failed)?;
     let nanoseconds: Vec<bool> = wanted.iter().map(|field| in_nanoseconds(field)).collect();
     let projection = Type::group_type_builder(schema.name()).with_fields(wanted).build().map_err(failed)?;
     let rows = guarded(|| reader.get_row_iter(Some(projection)));
@@ -52,6 +54,30 @@ pub(crate) fn read(input: File, file: &str, counter: &mut Counter) -> Result<(),
         }
         let fields: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
         counter.push(&fields, At { file, line })?;
+    }
+    Ok(())
+}
+
+/// Looks at all pages once before. A dictionary with more values than bytes has none; whoever believes it takes all memory that there is.
+fn check_dictionaries(reader: &SerializedFileReader<File>, columns: &[String]) -> Result<(), ParquetError> {
+    for group in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(group)?;
+        for at in 0..group.num_columns() {
+            let path = group.metadata().column(at).column_path();
+            if !path.parts().first().is_some_and(|name| columns.contains(name)) {
+                continue;
+            }
+            for page in group.get_column_page_reader(at)? {
+                if let Page::DictionaryPage { buf, num_values, .. } = page?
+                    && num_values as usize > buf.len()
+                {
+                    return Err(ParquetError::General(format!(
+                        "column {path} has a dictionary of {num_values} values in {} bytes",
+                        buf.len()
+                    )));
+                }
+            }
+        }
     }
     Ok(())
 }

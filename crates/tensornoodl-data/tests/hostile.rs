@@ -229,6 +229,14 @@ fn parquet_with_labels_that_are_no_text_is_refused() {
     );
 }
 
+/// Found by fuzzing: it speaks of a dictionary that would take all memory.
+#[test]
+fn a_dictionary_has_no_more_values_than_bytes() {
+    let error =
+        says("dictionary.parquet", include_bytes!("hostile/dictionary.parquet"), query("a", "a", "a"));
+    assert!(error.contains("column \"a\" has a dictionary of "), "{error}");
+}
+
 #[test]
 fn arrays_that_are_not_tensors_are_refused() {
     let says =
