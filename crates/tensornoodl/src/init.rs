@@ -133,7 +133,7 @@ const CLOSE: f64 = 0.9;
 /// as features, which explain anything); and
 /// patterns that are hardly clearer than chance come and go with the random numbers. So unless the patterns of all fibers
 /// explain nine tenths of the energy, and nine of ten fibers by a few of them each, only those of fibers above the [`usual_floor`] are taken, and of these, unless
-/// their number was asked for, those that four of five searches find; and a code is one from twice that floor on.
+/// their number was asked for, those that four of five searches find; and the floor is the unit of codes.
 pub fn judge(tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
     let all = find(tensor, grow)?;
     if all.energy >= CLOSE && all.few as f64 >= CLOSE * all.explained as f64 {
@@ -143,8 +143,8 @@ pub fn judge(tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
     let long = find(tensor, &grow)?;
     let mut start = if grow.most_patterns.is_some() { long } else { long.steady(tensor, &grow)? };
     if let Some(scale) = &mut start.scale {
-        // A code counts from the floor on (C/2), so that short fibers, which are many, do not teach either.
-        (scale.code, scale.floor) = (2.0 * grow.floor, 2.0 * grow.floor);
+        // Codes begin at half the floor (C/2), so that short fibers, which are many, do not teach either.
+        (scale.code, scale.floor) = (grow.floor, grow.floor);
     }
     Ok(start)
 }
