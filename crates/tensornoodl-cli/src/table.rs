@@ -37,6 +37,15 @@ pub(crate) struct TableArgs {
     /// Only events with this, such as type=to, points>=2 or from!=@to (@ stands before a column); may be given again.
     #[arg(long = "where", value_name = "FILTER")]
     filters: Vec<String>,
+    /// Rows and cols are the same people: either axis gets the labels of both.
+    #[arg(long)]
+    square: bool,
+    /// Names for rows and cols from a second table: its file, the column with the labels, and that with the names.
+    #[arg(long, value_name = "FILE(LABEL,NAME)")]
+    names: Option<String>,
+    /// What rows and cols belong to, from a second table: groups that are found are compared with it.
+    #[arg(long, value_name = "FILE(LABEL,GROUP)")]
+    groups: Option<String>,
 }
 
 impl TableArgs {
@@ -66,6 +75,9 @@ impl TableArgs {
             average_over: self.average_over.clone(),
             keep_rows,
             filters: self.filters.iter().map(|filter| filter.parse::<Filter>()).collect::<Result<_, _>>()?,
+            square: self.square,
+            names: self.names.as_deref().map(str::parse).transpose()?,
+            groups: self.groups.as_deref().map(str::parse).transpose()?,
         })
     }
 

@@ -3,11 +3,13 @@
 //! A table is read once, sorted or not. Held are the labels, and the cells that are not empty: 40 bytes or so for each, however
 //! many rows fall into it; with [`Query::average_over`] also the distinct values of that column at each place.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 use tensornoodl::{Shape, Tensor};
 
 use crate::error::Error;
-use crate::labels::{Collector, Labels, intern, number};
+use crate::labels::{Collector, Labels, in_order, intern, number};
 use crate::query::{Filter, Query, Value};
 
 /// What was read, and what was left out.
@@ -45,6 +47,10 @@ pub struct Events {
     pub cols: Labels,
     /// Labels of the steps, in order; none without a step axis.
     pub steps: Option<Labels>,
+    /// What each row belongs to, and each col; empty where that is not known, and altogether unless asked for.
+    pub row_groups: Vec<String>,
+    /// The latter.
+    pub col_groups: Vec<String>,
     /// What was read.
     pub tally: Tally,
     /// (step, row, col, feature) and value, in this order.
@@ -104,6 +110,46 @@ impl Events {
         self.cells.sort_unstable_by_key(|cell| cell.0);
         self.features.names = names.to_vec();
         before - self.cells.len()
+    }
+
+    /// Gives rows and cols the labels of both.
+    pub(crate) fn square(&mut self) {
+        let mut names: Vec<String> = [self.rows.names.as_slice(), &self.cols.names].concat();
+        in_order(&mut names, |name| name);
+        names.dedup();
+        let places: FxHashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
+        let place =
+            |old: &Labels| -> Vec<u32> { old.names.iter().map(|name| places[name.as_str()]).collect() };
+        let (rows, cols) = (place(&self.rows), place(&self.cols));
+        for (key, _) in &mut self.cells {
+            (key[1], key[2]) = (rows[key[1] as usize], cols[key[2] as usize]);
+        }
+        // In the same order as before: in order they were, and are.
+        self.cells.sort_unstable_by_key(|cell| cell.0);
+        (self.rows.names, self.cols.names) = (names.clone(), names);
+    }
+
+    /// What rows and cols belong to.
+    pub(crate) fn group(&mut self, known: &BTreeMap<String, String>) {
+        let groups = |labels: &Labels| {
+            labels.names.iter().map(|name| known.get(name).cloned().unwrap_or_default()).collect()
+        };
+        (self.row_groups, self.col_groups) = (groups(&self.rows), groups(&self.cols));
+    }
+
+    /// Names rows and cols; a label that has no name stays as it is, and one whose name is another's too stands beside it.
+    pub(crate) fn name(&mut self, known: &BTreeMap<String, String>) {
+        for labels in [&mut self.rows, &mut self.cols] {
+            let mut times: FxHashMap<&str, usize> = FxHashMap::default();
+            let named = |label: &String| known.get(label).map_or(label.clone(), Clone::clone);
+            let names: Vec<String> = labels.names.iter().map(named).collect();
+            names.iter().for_each(|name| *times.entry(name).or_default() += 1);
+            let unique = |(name, label): (&String, &String)| match times[name.as_str()] {
+                1 => name.clone(),
+                _ => format!("{name} ({label})"),
+            };
+            labels.names = names.iter().zip(&labels.names).map(unique).collect();
+        }
     }
 
     /// One tensor of the stream, from 0.
@@ -271,7 +317,8 @@ impl Counter {
             || labels.next().unwrap_or(Labels { axis: self.query.feature.clone(), names: Vec::new() });
         let (features, cols, rows) = (next(), next(), next());
         let steps = self.query.step.is_some().then(next);
-        Ok(Events { features, rows, cols, steps, tally: self.tally, cells })
+        let (row_groups, col_groups) = (Vec::new(), Vec::new());
+        Ok(Events { features, rows, cols, steps, row_groups, col_groups, tally: self.tally, cells })
     }
 
     /// Leaves out all rows but those with most events; returns how many labels and events were lost.

@@ -100,15 +100,7 @@ impl Collector {
                 let mut labels: Vec<(&str, u32)> =
                     self.labels.iter().map(|(label, id)| (&**label, *id)).collect();
                 labels.retain(|(_, id)| used[*id as usize]);
-                let numbers: Option<Vec<f64>> = labels.iter().map(|(label, _)| label.parse().ok()).collect();
-                match numbers.filter(|numbers| numbers.iter().all(|number| number.is_finite())) {
-                    // 9 comes before 10, and 1 and 1.0 in some order that is always the same.
-                    Some(_) => labels.sort_by(|a, b| {
-                        let number = |label: &str| label.parse().unwrap_or(0.0);
-                        f64::total_cmp(&number(a.0), &number(b.0)).then_with(|| a.0.cmp(b.0))
-                    }),
-                    None => labels.sort(),
-                }
+                in_order(&mut labels, |label| label.0);
                 (0..).zip(&labels).for_each(|(place, (_, id))| index[*id as usize] = place);
                 labels.into_iter().map(|(label, _)| label.to_owned()).collect()
             }
@@ -177,6 +169,19 @@ impl Collector {
             Axis::Bin(_, width) => format!("{}", number as f64 * width),
             _ => number.to_string(),
         }
+    }
+}
+
+/// Sorts by label: as numbers if all are, so that 9 comes before 10, and 1 and 1.0 in some order that is always the same.
+pub(crate) fn in_order<T>(labels: &mut [T], label: impl Fn(&T) -> &str) {
+    let number = |text: &str| text.parse().ok().filter(|number: &f64| number.is_finite());
+    if labels.iter().all(|one| number(label(one)).is_some()) {
+        labels.sort_by(|a, b| {
+            let (a, b) = (label(a), label(b));
+            f64::total_cmp(&number(a).unwrap_or(0.0), &number(b).unwrap_or(0.0)).then_with(|| a.cmp(b))
+        });
+    } else {
+        labels.sort_by(|a, b| label(a).cmp(label(b)));
     }
 }
 

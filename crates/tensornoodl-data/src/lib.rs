@@ -25,6 +25,7 @@ mod error;
 mod events;
 pub mod files;
 mod labels;
+mod lookup;
 mod model;
 mod npy;
 mod parquet;
@@ -37,7 +38,8 @@ pub use axis::{Axis, Grid, Unit};
 pub use error::Error;
 pub use events::{At, Counter, Events, Tally};
 pub use labels::Labels;
-pub use model::{Card, Model, Record};
+pub use lookup::Lookup;
+pub use model::{Card, Group, Known, MEMBER, Model, Record};
 pub use query::{Filter, Query, Value};
 pub use recipe::{Action, Recipe};
 

@@ -45,6 +45,33 @@ pub struct Model {
 /// Groups of a pattern that are looked for, the leading one among them.
 const BLOCKS: usize = 3;
 
+/// Factors smaller than this share of the largest are not of the group, as in the paper (app:enron).
+pub const MEMBER: f64 = 0.05;
+
+/// Rows and cols that share a pattern, strongest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// The share of the pattern's energy that it holds.
+    pub share: f64,
+    /// Numbers of rows, and their factors.
+    pub rows: Vec<(usize, f64)>,
+    /// The same for cols.
+    pub cols: Vec<(usize, f64)>,
+    /// What most of them are known to belong to, where anything is known.
+    pub known: Option<Known>,
+}
+
+/// Something that members of a group are known to belong to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// What it is.
+    pub name: String,
+    /// Members that do not, or of whom nothing is known: the paper's false positives.
+    pub others: usize,
+    /// Members in all, rows and cols with the same label counted once: the paper's cluster size.
+    pub size: usize,
+}
+
 /// All that is not a number of the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Card {
@@ -68,6 +95,12 @@ pub struct Card {
     pub cols: Vec<String>,
     /// Labels of the steps, learned or not.
     pub steps: Vec<String>,
+    /// What each row belongs to, as people know it; none unless asked for.
+    pub row_groups: Vec<String>,
+    /// And each col.
+    pub col_groups: Vec<String>,
+    /// Of the search for patterns.
+    pub seed: u64,
     /// What was read, and what was left out.
     pub tally: Tally,
     /// Of every step so far.
@@ -104,6 +137,7 @@ impl Model {
         table: &str,
         query: Query,
         command: &str,
+        seed: u64,
     ) -> Model {
         let card = Card {
             format: FORMAT,
@@ -116,6 +150,9 @@ impl Model {
             rows: events.rows.names.clone(),
             cols: events.cols.names.clone(),
             steps: events.steps.as_ref().map_or(vec!["all".into()], |steps| steps.names.clone()),
+            row_groups: events.row_groups.clone(),
+            col_groups: events.col_groups.clone(),
+            seed,
             tally: events.tally.clone(),
             history: Vec::new(),
         };
@@ -175,6 +212,47 @@ impl Model {
         let mut leading: Vec<(usize, f64)> = sums.into_iter().map(strength).collect();
         leading.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
         leading
+    }
+
+    /// The groups of rows and cols that share a pattern in the last step, those that hold most of it first.
+    pub fn groups(&self, pattern: usize) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for factors in self.factors.last().into_iter().chain(&self.blocks) {
+            let Some(share) = factors.rank_one.get(pattern).copied().filter(|share| *share > 0.0) else {
+                break;
+            };
+            let members = |factors: &Sparse| {
+                let largest = factors.column(pattern).iter().fold(0.0, |a: f64, entry| a.max(entry.1.abs()));
+                let column = factors.column(pattern).iter().filter(|entry| entry.1.abs() >= MEMBER * largest);
+                let mut members: Vec<(usize, f64)> =
+                    column.map(|&(index, value)| (index as usize, value)).collect();
+                members.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+                members
+            };
+            let (rows, cols) = (members(&factors.rows), members(&factors.cols));
+            let known = self.known_group(&rows, &cols);
+            groups.push(Group { share, rows, cols, known });
+        }
+        groups
+    }
+
+    /// What most members of a group are known to belong to.
+    fn known_group(&self, rows: &[(usize, f64)], cols: &[(usize, f64)]) -> Option<Known> {
+        let card = &self.card;
+        let mut groups: BTreeMap<&str, &str> = BTreeMap::new();
+        for (members, labels, known) in
+            [(rows, &card.rows, &card.row_groups), (cols, &card.cols, &card.col_groups)]
+        {
+            let known = |index: usize| Some((labels[index].as_str(), known.get(index)?.as_str()));
+            groups.extend(members.iter().filter_map(|(index, _)| known(*index)));
+        }
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        groups
+            .values()
+            .filter(|group| !group.is_empty())
+            .for_each(|group| *counts.entry(group).or_default() += 1);
+        let (name, of_it) = counts.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(a.0)))?;
+        Some(Known { name: name.into(), others: groups.len() - of_it, size: groups.len() })
     }
 
     /// Writes it, aside and then renamed.
@@ -241,7 +319,12 @@ impl Model {
         {
             return Err(cannot("its patterns are not those of its learner".into()));
         }
-        if card.features.len() != dictionary.features() || card.steps.len() < steps {
+        let groups = |groups: &[String], labels: &[String]| groups.is_empty() || groups.len() == labels.len();
+        if card.features.len() != dictionary.features()
+            || card.steps.len() < steps
+            || !groups(&card.row_groups, &card.rows)
+            || !groups(&card.col_groups, &card.cols)
+        {
             return Err(cannot("its labels do not fit its patterns".into()));
         }
         let list = |prefix: &str, number: &str, most: usize| {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::axis::Axis;
 use crate::error::Error;
+use crate::lookup::Lookup;
 
 /// What is made of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,12 @@ pub struct Query {
     pub keep_rows: Option<usize>,
     /// Only these events.
     pub filters: Vec<Filter>,
+    /// Whether rows and cols are the same people: then either axis has all of them.
+    pub square: bool,
+    /// Names for labels of rows and cols.
+    pub names: Option<Lookup>,
+    /// What labels of rows and cols belong to, to compare the groups that are found with.
+    pub groups: Option<Lookup>,
 }
 
 /// What a cell holds.

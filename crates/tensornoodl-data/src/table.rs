@@ -17,6 +17,7 @@ pub const ARRAY_COLUMNS: [&str; 4] = ["1", "2", "3", "value"];
 /// Reads a table, `-` for CSV from standard input. Parquet is known by its first bytes, arrays by the file's name.
 pub fn read(path: &Path, query: Query) -> Result<Events, Error> {
     let file = path.display().to_string();
+    let (names, groups, square) = (query.names.clone(), query.groups.clone(), query.square);
     let mut counter = Counter::new(query);
     let open = || File::open(path).map_err(|error| Error::Read { file: file.clone(), error });
     match kind(path) {
@@ -29,7 +30,17 @@ pub fn read(path: &Path, query: Query) -> Result<Events, Error> {
             None => csv(tns::open(path)?, &file, &mut counter)?,
         },
     }
-    counter.finish(&file)
+    let mut events = counter.finish(&file)?;
+    if square {
+        events.square();
+    }
+    if let Some(groups) = groups {
+        events.group(&groups.read()?);
+    }
+    if let Some(names) = names {
+        events.name(&names.read()?);
+    }
+    Ok(events)
 }
 
 /// Whether a file is an array, as its name says: .npy, .npz, .tns or .tns.gz. Its columns are [`ARRAY_COLUMNS`].
@@ -98,6 +109,17 @@ pub(crate) fn places(columns: &[String], known: &[String], file: &str) -> Result
 
 /// Reads CSV: the first line has the names of the columns.
 pub fn csv(input: impl BufRead, file: &str, counter: &mut Counter) -> Result<(), Error> {
+    let columns: Vec<String> = counter.columns().to_vec();
+    rows(input, file, &columns, |fields, at| counter.push(fields, at))
+}
+
+/// Hands these columns of CSV out, row by row.
+pub(crate) fn rows(
+    input: impl BufRead,
+    file: &str,
+    columns: &[String],
+    mut each: impl FnMut(&[&str], At<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
     let left = Rc::new(Cell::new(LONGEST_ROW));
     let input = Limited { input, left: Rc::clone(&left) };
     let mut reader = csv::ReaderBuilder::new().buffer_capacity(1 << 16).from_reader(input);
@@ -132,8 +154,7 @@ pub fn csv(input: impl BufRead, file: &str, counter: &mut Counter) -> Result<(),
         let what = "it is empty, its first line must have the names of the columns".into();
         return Err(Error::Format { file: file.into(), format: "CSV", what });
     }
-    let columns: Vec<String> = counter.columns().to_vec();
-    let places = places(&columns, &known, file)?;
+    let places = places(columns, &known, file)?;
     let mut record = csv::ByteRecord::new();
     let mut fields: Vec<&str> = Vec::new();
     loop {
@@ -143,7 +164,7 @@ pub fn csv(input: impl BufRead, file: &str, counter: &mut Counter) -> Result<(),
             return Ok(());
         }
         fields.clear();
-        for (place, column) in places.iter().zip(&columns) {
+        for (place, column) in places.iter().zip(columns) {
             let bytes = record.get(*place).unwrap_or_default();
             let text = std::str::from_utf8(bytes).map_err(|_| Error::Field {
                 file: file.into(),
@@ -154,7 +175,7 @@ pub fn csv(input: impl BufRead, file: &str, counter: &mut Counter) -> Result<(),
             })?;
             fields.push(text);
         }
-        counter.push(&fields, at)?;
+        each(&fields, at)?;
         fields = recycle(fields);
         left.set(LONGEST_ROW);
     }

@@ -18,6 +18,9 @@ fn query() -> Query {
         average_over: None,
         keep_rows: None,
         filters: Vec::new(),
+        square: false,
+        names: None,
+        groups: None,
     }
 }
 
@@ -51,7 +54,7 @@ fn events() -> Events {
 
 fn fresh(events: &Events) -> Model {
     let learner = Learner::from_nothing(30, Params::default(), Grow::default()).unwrap();
-    Model::new(learner, events, Recipe::default(), "planted.csv", query(), "noodl learn planted.csv")
+    Model::new(learner, events, Recipe::default(), "planted.csv", query(), "noodl learn planted.csv", 0)
 }
 
 fn go_on(model: &mut Model, events: &Events) {

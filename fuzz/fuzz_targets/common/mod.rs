@@ -15,6 +15,9 @@ fn query(feature: &str, row: &str, col: &str, value: &str) -> Query {
         average_over: None,
         keep_rows: None,
         filters: Vec::new(),
+        square: false,
+        names: None,
+        groups: None,
     }
 }
 
@@ -25,6 +28,9 @@ pub fn queries() -> [Query; 3] {
             step: Some("week(a)".parse().unwrap()),
             keep_rows: Some(2),
             filters: vec!["d!=@c".parse().unwrap()],
+            square: false,
+            names: None,
+            groups: None,
             ..query("month(a)", "b", "c", "count")
         },
         query("grid(c,d,3x2)", "b", "weekhour(a)", "mean(d)"),

@@ -12,8 +12,8 @@ use clap::{Args as _, FromArgMatches};
 use tensornoodl::metrics::Matching;
 use tensornoodl::recovery::Recovery;
 use tensornoodl::synthetic::{Plan, Planted};
-use tensornoodl::{Dictionary, Params, Rule};
-use tensornoodl_data::{Model, files};
+use tensornoodl::{Dictionary, Factors, Params, Rule, Sparse};
+use tensornoodl_data::{MEMBER, Model, files};
 
 use crate::cmd::learn;
 use crate::firm::{self, Group, PEOPLE};
@@ -292,8 +292,13 @@ fn compare(
             writeln!(out, "{:<15}not found", "")?;
             continue;
         };
-        let rows = model.leading(pattern, |factors| &factors.rows);
-        let cols = model.leading(pattern, |factors| &factors.cols);
+        let members = |of: fn(&Factors) -> &Sparse| {
+            let mut leading = model.leading(pattern, of);
+            let most = leading.first().map_or(0.0, |first| first.1.abs());
+            leading.retain(|one| one.1.abs() >= MEMBER * most);
+            leading
+        };
+        let (rows, cols) = (members(|factors| &factors.rows), members(|factors| &factors.cols));
         let mut counts = Vec::new();
         for (leading, names, group) in [(rows, &model.card.rows, both[0]), (cols, &model.card.cols, both[1])]
         {

@@ -138,6 +138,13 @@ impl Args {
             ..Grow::default()
         };
         let found = init::judge(tensor, &grow)?;
+        let grow = Grow { floor: found.floor, ..grow };
+        if found.findings.is_empty() && events.steps.is_none() {
+            return Err(anyhow!(
+                "no pattern of {} is clearer than chance in most of five searches; --patterns N takes the N clearest",
+                self.table.name()
+            ));
+        }
         if found.findings.is_empty() {
             return Ok(Learner::from_nothing(tensor.shape().features, params, grow)?);
         }
@@ -147,7 +154,7 @@ impl Args {
         }
         // One tensor has shown what it has; a stream may bring more.
         let most_patterns = if events.steps.is_some() { patterns } else { Some(found.findings.len()) };
-        let grow = Grow { floor: found.floor, most_patterns, ..grow };
+        let grow = Grow { most_patterns, ..grow };
         Ok(Learner::from_start(&found, params, grow)?)
     }
 }
@@ -223,7 +230,7 @@ pub(crate) fn learn(
         let spinner = Spinner::new("looking for patterns", quiet);
         let learner = args.learner(&events, &recipe.apply(events.tensor(0)?)?)?;
         spinner.finish();
-        Model::new(learner, &events, recipe, &args.table.name(), args.table.query()?, command)
+        Model::new(learner, &events, recipe, &args.table.name(), args.table.query()?, command, args.seed)
     };
     if model.card.features != events.features.names {
         let names = model.card.features.clone();

@@ -18,6 +18,9 @@ pub fn query(feature: &str, row: &str, col: &str) -> Query {
         average_over: None,
         keep_rows: None,
         filters: Vec::new(),
+        square: false,
+        names: None,
+        groups: None,
     }
 }
 
