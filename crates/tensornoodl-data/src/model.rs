@@ -14,6 +14,7 @@
 //! The metadata has one entry, `tensornoodl`: the [`Card`] as JSON.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::path::Path;
 
 use safetensors::{Dtype, SafeTensors, View};
@@ -198,8 +199,18 @@ impl Model {
     /// Who takes part in a pattern, over all steps, strongest first: numbers of rows (or cols) and the root of the sum of their
     /// squared factors, with the sign of the largest.
     pub fn leading(&self, pattern: usize, of: impl Fn(&Factors) -> &Sparse) -> Vec<(usize, f64)> {
+        self.leading_in(0..self.factors.len(), pattern, of)
+    }
+
+    /// The same over some of the steps.
+    pub fn leading_in(
+        &self,
+        steps: Range<usize>,
+        pattern: usize,
+        of: impl Fn(&Factors) -> &Sparse,
+    ) -> Vec<(usize, f64)> {
         let mut sums: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
-        for factors in self.factors.iter().filter(|factors| pattern < of(factors).cols()) {
+        for factors in self.factors[steps].iter().filter(|factors| pattern < of(factors).cols()) {
             for &(index, value) in of(factors).column(pattern) {
                 let sum = sums.entry(index).or_default();
                 let largest = if value.abs() > sum.1.abs() { value } else { sum.1 };

@@ -1,6 +1,7 @@
 //! `noodl show`: a model on the terminal.
 
 use std::io::{self, Write};
+use std::ops::Range;
 use std::path::PathBuf;
 
 use tensornoodl_data::{Axis, Model};
@@ -8,7 +9,8 @@ use tensornoodl_data::{Axis, Model};
 const EXAMPLES: &str = "\
 Examples:
   noodl show mail.safetensors
-  noodl show mail.safetensors --pattern 2 --top 20";
+  noodl show mail.safetensors --pattern 2 --top 20
+  noodl show shots.safetensors --step 2018-W51 --like 'James Harden'";
 
 /// Show the patterns of a model: a line for each, and who takes part.
 #[derive(clap::Args)]
@@ -19,6 +21,12 @@ pub(crate) struct Args {
     /// Only this pattern, from 1.
     #[arg(long)]
     pattern: Option<usize>,
+    /// Who takes part in this step, by its label, instead of in all of them.
+    #[arg(long, value_name = "STEP")]
+    step: Option<String>,
+    /// Only the rows that are most like this one: that take part in the same patterns.
+    #[arg(long, value_name = "ROW", conflicts_with = "pattern")]
+    like: Option<String>,
     /// So many rows and cols of each.
     #[arg(long, default_value_t = 5)]
     top: usize,
@@ -37,6 +45,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let mut out = io::stdout().lock();
     let card = &model.card;
+    let learned = &card.steps[..card.history.len()];
+    let steps = match &args.step {
+        Some(label) => {
+            let at = place(label, learned, "step")?;
+            at..at + 1
+        }
+        None => 0..learned.len(),
+    };
+    if let Some(row) = &args.like {
+        let alike = alike(&model, steps, place(row, &card.rows, "like")?);
+        for (row, cosine) in alike.into_iter().take(args.top) {
+            writeln!(out, "{cosine:.3}  {}", card.rows[row])?;
+        }
+        return Ok(());
+    }
     writeln!(
         out,
         "{patterns} patterns over {} ({} features), {} rows, {} cols, {} of {} steps learned",
@@ -47,6 +70,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         card.history.len(),
         card.steps.len()
     )?;
+    if (0..patterns).any(|pattern| model.groups(pattern).len() > 1) {
+        writeln!(
+            out,
+            "A pattern may be shared by several groups that have nothing else in common; each is given with its share of the \
+             pattern{}{}.",
+            if card.history.len() > 1 { " in the last step" } else { "" },
+            if card.row_groups.is_empty() {
+                ""
+            } else {
+                ", what most of its members are known to be, and how many are not / members"
+            }
+        )?;
+    }
     for pattern in (0..patterns).filter(|pattern| args.pattern.is_none_or(|only| only == pattern + 1)) {
         let values = model.learner.dictionary().pattern(pattern);
         writeln!(out, "\npattern {}", pattern + 1)?;
@@ -62,10 +98,59 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             let one = |(index, weight): &(usize, f64)| format!("{} {weight:.2}", labels[*index]);
             leading.iter().take(args.top).map(one).collect::<Vec<_>>().join(", ")
         };
-        writeln!(out, "  rows  {}", names(model.leading(pattern, |factors| &factors.rows), &card.rows))?;
-        writeln!(out, "  cols  {}", names(model.leading(pattern, |factors| &factors.cols), &card.cols))?;
+        let rows = model.leading_in(steps.clone(), pattern, |factors| &factors.rows);
+        let cols = model.leading_in(steps.clone(), pattern, |factors| &factors.cols);
+        writeln!(out, "  rows  {}", names(rows, &card.rows))?;
+        writeln!(out, "  cols  {}", names(cols, &card.cols))?;
+        // They are of the last step.
+        let groups = if steps.end == learned.len() { model.groups(pattern) } else { Vec::new() };
+        // One group that holds all of it is what was just said.
+        if groups.len() < 2 && groups.iter().all(|group| group.known.is_none()) {
+            continue;
+        }
+        for (at, group) in (1..).zip(groups) {
+            let known = group
+                .known
+                .map_or(String::new(), |known| format!("{} {}/{}: ", known.name, known.others, known.size));
+            let some = |members: &[(usize, f64)], labels: &[String]| {
+                let names = members.iter().take(args.top.min(3)).map(|(index, _)| labels[*index].as_str());
+                let dots = if members.len() > args.top.min(3) { ", ..." } else { "" };
+                names.collect::<Vec<_>>().join(", ") + dots
+            };
+            let share = 100.0 * group.share;
+            let (rows, cols) = (some(&group.rows, &card.rows), some(&group.cols, &card.cols));
+            writeln!(out, "  group {at}, {share:.0} %  {known}{rows} with {cols}")?;
+        }
     }
     Ok(())
+}
+
+/// Where a label is.
+fn place(label: &str, labels: &[String], name: &'static str) -> anyhow::Result<usize> {
+    labels.iter().position(|known| known == label).ok_or_else(|| {
+        let some: Vec<&str> = labels.iter().take(3).map(String::as_str).collect();
+        let rule = format!("one of the model: {}, ...", some.join(", "));
+        tensornoodl::Error::Parameter { name, value: label.into(), rule }.into()
+    })
+}
+
+/// Other rows, and the cosine of their weights in all patterns with those of this row, most alike first.
+fn alike(model: &Model, steps: Range<usize>, row: usize) -> Vec<(usize, f64)> {
+    let patterns = model.learner.dictionary().patterns();
+    let mut weights = vec![vec![0.0; patterns]; model.card.rows.len()];
+    for pattern in 0..patterns {
+        for (row, weight) in model.leading_in(steps.clone(), pattern, |factors| &factors.rows) {
+            weights[row][pattern] = weight;
+        }
+    }
+    let dot = |a: usize, b: usize| weights[a].iter().zip(&weights[b]).map(|(a, b)| a * b).sum::<f64>();
+    let others = (0..weights.len()).filter(|other| *other != row && dot(*other, *other) > 0.0);
+    let mut alike: Vec<(usize, f64)> = others
+        .filter(|_| dot(row, row) > 0.0)
+        .map(|other| (other, dot(row, other) / (dot(row, row) * dot(other, other)).sqrt()))
+        .collect();
+    alike.sort_by(|a, b| b.1.total_cmp(&a.1));
+    alike
 }
 
 /// Lower and higher bars, at most 60 of them.
