@@ -154,7 +154,7 @@ impl Args {
         }
         // One tensor has shown what it has; a stream may bring more.
         let most_patterns = if events.steps.is_some() { patterns } else { Some(found.findings.len()) };
-        let grow = Grow { most_patterns, ..grow };
+        let grow = Grow { least_patterns: 0, most_patterns, ..grow };
         Ok(Learner::from_start(&found, params, grow)?)
     }
 }

@@ -1,0 +1,78 @@
+//! The pages that lead through real tables: their commands are run wherever NOODL_DATA is set.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::{env, fs};
+
+/// Runs all commands of a page in a folder of its own; the output of each by its first words, without quotes.
+fn walk(page: &str) -> Option<BTreeMap<String, String>> {
+    let Some(data) = env::var_os("NOODL_DATA") else {
+        eprintln!("NOODL_DATA is not set: the commands of docs/{page} were skipped");
+        return None;
+    };
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = fs::read_to_string(root.join("docs").join(page)).unwrap();
+    let folder = env::temp_dir().join(format!("noodl-walk-{page}-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_noodl"));
+    let path = env::var("PATH").unwrap();
+    let path = format!("{}:{path}", program.parent().unwrap().display());
+    let mut outputs = BTreeMap::new();
+    for block in text.split("```sh\n").skip(1) {
+        let commands = block.split("```").next().unwrap().replace("\\\n", " ");
+        for command in commands.lines() {
+            let run = Command::new("sh")
+                .args(["-c", command])
+                .current_dir(&folder)
+                .env("PATH", &path)
+                .env("NOODL_DATA", fs::canonicalize(&data).unwrap())
+                .output()
+                .unwrap();
+            assert!(run.status.success(), "{command}\n{}", String::from_utf8_lossy(&run.stderr));
+            outputs.insert(command.to_owned(), String::from_utf8(run.stdout).unwrap());
+        }
+    }
+    let pages: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    for page in pages.iter().filter(|path| path.extension().is_some_and(|end| end == "html")) {
+        let length = fs::metadata(page).unwrap().len();
+        assert!(length < 2_000_000, "{} has {length} bytes", page.display());
+    }
+    fs::remove_dir_all(&folder).unwrap();
+    Some(outputs)
+}
+
+/// The output of the command that begins and ends so.
+fn of<'o>(outputs: &'o BTreeMap<String, String>, begin: &str, end: &str) -> &'o str {
+    let found = outputs.iter().find(|(command, _)| command.starts_with(begin) && command.ends_with(end));
+    found.unwrap_or_else(|| panic!("no command {begin} ... {end}")).1
+}
+
+#[test]
+fn enron() {
+    let Some(outputs) = walk("enron.md") else { return };
+    let stats = of(&outputs, "noodl stats", "--square");
+    for part in ["44 features x 182 rows x 182 cols", "3007 of 33124 places", "9838, which add up to 34427"] {
+        assert!(stats.contains(part), "{part}: {stats}");
+    }
+    for model in ["enron", "paper"] {
+        let show = of(&outputs, "noodl show", &format!("{model}.safetensors"));
+        // Found by the same months whatever the parameters, and nobody else is in the group.
+        for part in ["most at 2001-10, 2001-11, 2001-09", "most at 2002-01, 2002-02, 2001-12", "Pipeline 0/"]
+        {
+            assert!(show.contains(part), "{part}: {show}");
+        }
+        assert!(show.contains("Jeff Dasovich") && show.contains("Legal"), "{show}");
+    }
+}
+
+#[test]
+fn nba() {
+    let Some(outputs) = walk("nba.md") else { return };
+    let season = of(&outputs, "noodl show", "season.safetensors --top 3");
+    assert!(season.contains("120 features), 100 rows, 30 cols, 27 of 27 steps learned"), "{season}");
+    let seven = of(&outputs, "noodl show", "season-7.safetensors --step 2018-W51");
+    assert!(seven.starts_with("7 patterns over court(loc_x,loc_y,12x10)"), "{seven}");
+    let alike = of(&outputs, "noodl show", "--like 'James Harden'");
+    assert_eq!(alike.lines().count(), 5, "{alike}");
+}
