@@ -565,3 +565,35 @@ fn a_step_that_moves_nothing_changes_by_zero() {
     let step = learner.learn(&Tensor::from_triplets(shape(3, 2, 2), &[]).unwrap()).unwrap();
     assert_eq!(step.change.to_bits(), 0);
 }
+
+/// Windows of three neighbours: 2 of 3 entries in common, so that the iteration goes on for hundreds of steps.
+#[test]
+fn coherent_patterns_end_where_the_iteration_ends() {
+    let (n, fibers) = (14, 200);
+    let window = |first: usize| (0..n).map(move |i| f64::from(u8::from((first..first + 3).contains(&i))));
+    let dictionary = Dictionary::from_columns(n, (0..12).flat_map(window).collect()).unwrap();
+    let value = |at: usize| ((at as f64 * 0.754_877_666_246_692_8) % 1.0).powi(3);
+    let places = (0..fibers as u32).map(|row| Place { row, col: 0 }).collect::<Vec<_>>();
+    let values = (0..n * fibers).map(value).collect::<Vec<_>>();
+    let tensor = Tensor::from_fibers(Shape { features: n, rows: fibers, cols: 1 }, values, places).unwrap();
+    let params = Params { code_floor: 0.3, tau: 0.05, ..Params::default() };
+    let encode = |params: Params| {
+        let learner = Learner::new(dictionary.clone(), params).unwrap();
+        learner.encode(&tensor).unwrap()
+    };
+    let direct = encode(Params { iht_steps: 1000, ..params.clone() });
+    let plain = encode(Params { solver: Solver::Iht, iht_steps: 200_000, ..params.clone() });
+    let short = encode(Params { solver: Solver::Iht, iht_steps: 60, ..params });
+    let (mut same, mut early) = (0, 0);
+    for ((a, b), c) in direct.matrix().columns().zip(plain.matrix().columns()).zip(short.matrix().columns()) {
+        let near = |other: &[(u32, f64)], tolerance: f64| {
+            a.len() == other.len()
+                && a.iter().zip(other).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() <= tolerance)
+        };
+        same += usize::from(near(b, 1e-9));
+        early += usize::from(near(c, 1e-9));
+    }
+    assert_eq!(same, fibers);
+    // Sixty steps are not enough, so that the limit is not trivial.
+    assert!(early < fibers / 2, "{early}");
+}

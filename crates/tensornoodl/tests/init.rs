@@ -146,6 +146,42 @@ fn rough_data_is_judged_by_its_long_fibers() {
     assert!((usual_floor(&thrice) / usual_floor(&tensor) - 3.0).abs() < 1e-12);
 }
 
+/// Three rhythms of a week of 24 parts, and twice as many fibers with one event at any time.
+fn one_offs() -> Tensor<'static> {
+    let (mut values, mut places) = (Vec::new(), Vec::new());
+    // Weyl's sequence is random enough.
+    let mut at = 0.5;
+    let mut next = |count: usize| {
+        at = (at + 0.754_877_666_246_692_8_f64) % 1.0;
+        (at * count as f64) as usize
+    };
+    for fiber in 0..900 {
+        let mut y = vec![0.0; 24];
+        if fiber % 3 == 0 {
+            let first = 5 * next(3);
+            (0..6).for_each(|part| y[first + 2 * part % 24] = 4.0 + next(3) as f64);
+        } else {
+            y[next(24)] = 1.0;
+        }
+        values.extend(y);
+        places.push(Place { row: fiber / 30, col: fiber % 30 });
+    }
+    Tensor::from_fibers(Shape { features: 24, rows: 30, cols: 30 }, values, places).unwrap()
+}
+
+#[test]
+fn events_that_happen_once_are_no_patterns() {
+    let tensor = one_offs();
+    let all = find(&tensor, &Grow::default()).unwrap();
+    // A pattern for every part of the week explains them, but by one pattern for one entry.
+    assert!(all.few < all.explained / 2, "{} of {}", all.few, all.explained);
+    let judged = judge(&tensor, &Grow::default()).unwrap();
+    assert_eq!(judged.findings.len(), 3, "{:?}", judged.findings);
+    assert!(judged.floor > 1.0);
+    let scale = judged.scale.unwrap();
+    assert_eq!((scale.code, scale.floor), (judged.floor, judged.floor));
+}
+
 #[test]
 fn the_evidence_ends_where_the_patterns_end() {
     let (tensor, _) = planted(Plan { noise: 0.3, ..small() });
