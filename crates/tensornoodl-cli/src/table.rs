@@ -11,7 +11,8 @@ pub(crate) struct TableArgs {
     /// 2 and 3, the indices along its axes, and value.
     #[arg(value_name = "TABLE")]
     path: PathBuf,
-    /// What patterns extend over: a column, month(c), week(c), day(c), hour(c), weekday(c), weekhour(c), bin(c,width),
+    /// What patterns extend over: a column, month(c), week(c) (from Sunday on, and from 1 January on), day(c), hour(c), weekday(c),
+    /// weekhour(c), bin(c,width),
     /// grid(x,y,12x10,lowest x:highest x,lowest y:highest y), or court(x,y,12x10) for half a basketball court.
     /// [default: of an array axis 1, the others are rows and cols]
     #[arg(long, value_name = "AXIS")]

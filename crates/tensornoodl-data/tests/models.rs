@@ -119,7 +119,7 @@ fn what_is_broken_is_refused() {
 fn another_format_is_refused() {
     let events = events();
     let mut model = fresh(&events);
-    model.card.format = 2;
+    model.card.format = 1;
     let error = Model::from_bytes(&model.to_bytes().unwrap(), "m").unwrap_err().to_string();
-    assert_eq!(error, "m cannot be read as a model: its format is 2, this program knows 1");
+    assert_eq!(error, "m cannot be read as a model: its format is 1, this program knows 2");
 }
