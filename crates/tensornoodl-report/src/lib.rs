@@ -365,7 +365,8 @@ fn lights(model: &Model) -> Vec<Light> {
     // One tensor is learned from in one step, which moves the patterns as far as it does.
     if history.len() > 1 {
         lights.push(Light {
-            state: state(change, 0.01, 0.1),
+            // A tenth is a cosine of 0.995.
+            state: state(change, 0.1, 0.3),
             name: "Settled",
             text: format!("the last step moved the patterns by {:.2} %", 100.0 * change),
             advice: "Still moving: more passes or more steps.",

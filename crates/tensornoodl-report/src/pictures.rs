@@ -11,7 +11,7 @@ pub(crate) fn pattern(values: &[f64], card: &Card, title: &str) -> String {
     match &card.query.feature {
         Axis::Grid(grid) => plane(values, grid, &card.features, title),
         Axis::Time(Unit::WeekHour, _) => week(values, &card.features, title),
-        Axis::Time(..) | Axis::Bin(..) => line(values, &card.features, title),
+        Axis::Time(..) | Axis::Bin(..) => line(values, &card.features, title, None),
         Axis::Column(_) => bars(values, &card.features, title),
     }
 }
@@ -53,15 +53,28 @@ fn labels(svg: &mut String, names: &[String], x_of: impl Fn(f64) -> f64, y: f64)
     }
 }
 
-fn line(values: &[f64], names: &[String], title: &str) -> String {
-    let (left, top, height) = (30.0, 8.0, 130.0);
+/// With `whole`, values are shares of it, and the axis goes that far.
+fn line(values: &[f64], names: &[String], title: &str, whole: Option<f64>) -> String {
+    let (left, top, height) = (46.0, 8.0, 130.0);
     let mut svg = begin(176.0, title);
     let low = values.iter().copied().fold(0.0, f64::min);
-    let high = values.iter().copied().fold(0.0, f64::max).max(low + f64::MIN_POSITIVE);
+    let high = values.iter().copied().fold(whole.unwrap_or(0.0), f64::max).max(low + f64::MIN_POSITIVE);
     let steps = (values.len().max(2) - 1) as f64;
     let x_of = |at: f64| left + (WIDTH - 2.0 * left) * at / steps;
     let y_of = |value: f64| top + height * (high - value) / (high - low);
     let zero = y_of(0.0);
+    for (value, text) in
+        whole.map_or(Vec::new(), |whole| vec![(0.0, "0 %"), (whole / 2.0, "50 %"), (whole, "100 %")])
+    {
+        let y = y_of(value);
+        let _ = write!(
+            svg,
+            "<path d=\"M{left} {y:.1}H{:.1}\" stroke=\"#ddd\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>",
+            WIDTH - left,
+            left - 5.0,
+            y + 4.0
+        );
+    }
     let _ = write!(svg, "<path d=\"M{left} {zero:.1}H{:.1}\" stroke=\"#999\"/>", WIDTH - left);
     let points: Vec<String> = values
         .iter()
@@ -248,5 +261,5 @@ pub(crate) fn block(values: &[f64], rows: &[String], cols: &[String], title: &st
 
 /// One value for each step.
 pub(crate) fn over_steps(values: &[f64], steps: &[String], title: &str) -> String {
-    line(values, steps, title)
+    line(values, steps, title, Some(1.0))
 }
