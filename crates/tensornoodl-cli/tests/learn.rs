@@ -143,19 +143,84 @@ fn a_model_is_used_compared_and_exported() {
     assert!(
         same["pairs"].as_array().unwrap().iter().all(|pair| pair["cosine"].as_f64().unwrap() > 0.999_999)
     );
-    for end in ["csv", "npz"] {
+    for end in ["csv", "parquet", "npz"] {
         let out = folder.join(format!("firm.{end}"));
         assert!(noodl(&format!("export {model} -o {}", out.display())).status.success());
         assert!(fs::metadata(&out).unwrap().len() > 500);
     }
     let text = fs::read_to_string(folder.join("firm.csv")).unwrap();
     // Two patterns of 21 features, and four rows and four cols of each.
-    assert_eq!(text.lines().count(), 1 + 2 * 21 + 2 * 4 + 2 * 4, "{text}");
+    let further = |line: &&str| matches!(line.split(',').nth(3), Some("2" | "3"));
+    assert_eq!(text.lines().filter(|line| !further(line)).count(), 1 + 2 * 21 + 2 * 4 + 2 * 4, "{text}");
     assert!(text.contains("row,all,1,"), "{text}");
     let refused = noodl(&format!("export {model} -o {}", folder.join("firm.xls").display()));
     assert_eq!((refused.status.code(), stderr(&refused).contains("output is .xls")), (Some(2), true));
     let refused = noodl(&format!("show {model} --pattern 3"));
     assert_eq!((refused.status.code(), stderr(&refused).contains("from 1 to 2")), (Some(2), true));
+}
+
+/// The lines of a Parquet file as CSV has them.
+fn rows(path: &Path) -> Vec<String> {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::Field;
+    let file = SerializedFileReader::new(fs::File::open(path).unwrap()).unwrap();
+    let text = |field: &Field| match field {
+        Field::Null => String::new(),
+        Field::Str(text) => text.clone(),
+        Field::Long(number) => number.to_string(),
+        Field::Double(value) => value.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let row = |row: parquet::record::Row| {
+        row.get_column_iter().map(|(_, field)| text(field)).collect::<Vec<_>>().join(",")
+    };
+    file.get_row_iter(None).unwrap().map(|it| row(it.unwrap())).collect()
+}
+
+/// Two groups that are busy in the same months are two blocks of one pattern; all forms of the export have them.
+#[test]
+fn every_form_of_the_export_has_the_same_numbers() {
+    let folder = folder("every_form_of_the_export_has_the_same_numbers");
+    let at = |name: &str| folder.join(name).display().to_string();
+    let (table, model) = (firm(&folder).display().to_string(), at("firm.safetensors"));
+    let spring = |line: &&str| ["ann", "bob", "cid", "dot"].iter().any(|name| line.contains(name));
+    let text = fs::read_to_string(&table).unwrap();
+    let mut more = text.clone();
+    // Three of the first team again, by other names: a smaller group.
+    for line in text.lines().filter(spring).filter(|line| !line.contains("dot")) {
+        more += &(line.replace("ann", "ida").replace("bob", "jon").replace("cid", "kim") + "\n");
+    }
+    fs::write(&table, more).unwrap();
+    let axes = format!("{table} --feature month(time) --row from --col to --where from!=@to");
+    assert!(noodl(&format!("learn {axes} --recipe log2,scale -o {model}")).status.success());
+    for end in ["csv", "parquet", "npz"] {
+        let exported = noodl(&format!("export {model} -o {}", at(&format!("x.{end}"))));
+        assert!(exported.status.success(), "{}", stderr(&exported));
+    }
+    let text = fs::read_to_string(at("x.csv")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "of,step,pattern,block,label,value");
+    assert_eq!(rows(&folder.join("x.parquet")), lines[1..]);
+    let counts = |table: &str| {
+        stdout(&noodl(&format!("stats {} --feature label --row of --col pattern --json", at(table))))
+    };
+    let both = ["x.csv", "x.parquet"].map(|table| serde_json::from_str::<Value>(&counts(table)).unwrap());
+    assert!(both[0]["fibers"].as_u64().unwrap() == 6 && both[0]["fibers"] == both[1]["fibers"], "{both:?}");
+    assert!(both[0]["sum"].as_f64() == Some(lines.len() as f64 - 1.0) && both[0]["sum"] == both[1]["sum"]);
+    // The smaller group is the second block of its pattern.
+    let second = |of: &str, name: &str| {
+        let begin = [1, 2].map(|pattern| format!("{of},all,{pattern},2,{name},"));
+        lines.iter().any(|line| begin.iter().any(|begin| line.starts_with(begin)))
+    };
+    for (of, name) in ["ida", "jon", "kim"].iter().flat_map(|name| [("row", name), ("col", name)]) {
+        assert!(second(of, name), "{of} {name}: {text}");
+    }
+    let further = |line: &&&str| line.starts_with("row") && matches!(line.split(',').nth(3), Some("2" | "3"));
+    let mut archive = ndarray_npy::NpzReader::new(fs::File::open(at("x.npz")).unwrap()).unwrap();
+    let values: ndarray::Array1<f64> = archive.by_name("block_rows_value").unwrap();
+    let blocks: ndarray::Array1<i64> = archive.by_name("block_rows_block").unwrap();
+    assert_eq!(values.len(), lines.iter().filter(further).count());
+    assert!(blocks.iter().all(|block| [1, 2].contains(block)));
 }
 
 /// Two patterns of 6 features each, each of its own rows and cols.

@@ -1,18 +1,29 @@
-//! `noodl export`: a model as CSV or NPZ.
+//! `noodl export`: a model as CSV, Parquet or NPZ.
 
 use std::io::{self, Cursor, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use ndarray::{Array1, Array2};
 use ndarray_npy::NpzWriter;
+use parquet::basic::Compression;
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
 use tensornoodl::{Error, Factors, Sparse};
 use tensornoodl_data::{Model, files};
 
 const EXAMPLES: &str = "\
 Examples:
   noodl export mail.safetensors -o mail.csv      a line for each number, with its labels
-  noodl export mail.safetensors -o mail.npz      for NumPy: patterns (m x n), rows_*, cols_*, card (JSON as bytes)";
+  noodl export mail.safetensors -o mail.parquet  the same lines in columns with types
+  noodl export mail.safetensors -o mail.npz      for NumPy: patterns (m x n), rows_*, cols_*, card (JSON as bytes)
+
+Lines have the columns of (pattern, row or col), step, pattern, block, label and value. Block 1 are the factors of every \
+step; blocks 2 and 3 are the next singular pairs in the last step: further groups that share a pattern, if their values are not small. In NPZ these are \
+block_rows_* and block_cols_*, and all numbers count from 0.";
 
 /// Write the numbers of a model for other programs; the end of the file's name says how.
 #[derive(clap::Args)]
@@ -20,7 +31,7 @@ Examples:
 pub(crate) struct Args {
     /// A model file.
     model: PathBuf,
-    /// The file to write, .csv or .npz.
+    /// The file to write, .csv, .parquet or .npz.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 }
@@ -30,11 +41,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let model = Model::load(&args.model)?;
     let bytes = match args.output.extension().and_then(|end| end.to_str()) {
         Some("csv") => csv(&model)?,
+        Some("parquet") => parquet(&model)?,
         Some("npz") => npz(&model)?,
         other => {
             let (name, value) =
                 ("output", other.map_or("a name without end".into(), |end| format!(".{end}")));
-            return Err(Error::Parameter { name, value, rule: "a .csv or .npz file".into() }.into());
+            let rule = "a .csv, .parquet or .npz file".into();
+            return Err(Error::Parameter { name, value, rule }.into());
         }
     };
     files::write(&args.output, bytes)?;
@@ -42,37 +55,109 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Step, pattern, index and value.
+/// Step or block, pattern, index and value.
 type Number = (usize, usize, u32, f64);
 
-/// Of all factors.
+/// Of all factors in a list.
 fn numbers<'m>(
-    model: &'m Model,
+    list: &'m [Factors],
     of: impl Fn(&'m Factors) -> &'m Sparse + 'm,
 ) -> impl Iterator<Item = Number> + 'm {
-    model.factors.iter().enumerate().flat_map(move |(step, factors)| {
+    list.iter().enumerate().flat_map(move |(at, factors)| {
         of(factors).columns().enumerate().flat_map(move |(pattern, column)| {
-            column.iter().map(move |&(index, value)| (step, pattern, index, value))
+            column.iter().map(move |&(index, value)| (at, pattern, index, value))
         })
     })
 }
 
-fn csv(model: &Model) -> anyhow::Result<Vec<u8>> {
+/// A number with its labels. Patterns are of no step and no block.
+struct Line<'m> {
+    of: &'static str,
+    step: Option<&'m str>,
+    pattern: usize,
+    block: Option<usize>,
+    label: &'m str,
+    value: f64,
+}
+
+/// All of a model; patterns and blocks count from 1.
+fn lines(model: &Model) -> Vec<Line<'_>> {
     let (card, dictionary) = (&model.card, model.learner.dictionary());
-    let mut text = csv::Writer::from_writer(Vec::new());
-    text.write_record(["of", "step", "pattern", "label", "value"])?;
+    let mut lines = Vec::new();
     for pattern in 0..dictionary.patterns() {
         for (value, label) in dictionary.pattern(pattern).iter().zip(&card.features) {
-            text.write_record(["pattern", "", &(pattern + 1).to_string(), label, &value.to_string()])?;
+            let (of, pattern) = ("pattern", pattern + 1);
+            lines.push(Line { of, step: None, pattern, block: None, label, value: *value });
         }
     }
-    let rows = numbers(model, |factors| &factors.rows).map(|number| ("row", number, &card.rows));
-    let cols = numbers(model, |factors| &factors.cols).map(|number| ("col", number, &card.cols));
-    for (of, (step, pattern, index, value), labels) in rows.chain(cols) {
-        let (pattern, value) = ((pattern + 1).to_string(), value.to_string());
-        text.write_record([of, &card.steps[step], &pattern, &labels[index as usize], &value])?;
+    type Side = fn(&Factors) -> &Sparse;
+    let sides: [(&str, Side, &[String]); 2] =
+        [("row", |factors| &factors.rows, &card.rows), ("col", |factors| &factors.cols, &card.cols)];
+    for (of, side, labels) in sides {
+        let leading = numbers(&model.factors, side).map(|number| (number.0, 1, number));
+        // There are none before the first step.
+        let last = model.factors.len().saturating_sub(1);
+        let further = numbers(&model.blocks, side).map(|number| (last, number.0 + 2, number));
+        for (step, block, (_, pattern, index, value)) in leading.chain(further) {
+            let (step, block) = (Some(card.steps[step].as_str()), Some(block));
+            let label = &labels[index as usize];
+            lines.push(Line { of, step, pattern: pattern + 1, block, label, value });
+        }
+    }
+    lines
+}
+
+fn csv(model: &Model) -> anyhow::Result<Vec<u8>> {
+    let mut text = csv::Writer::from_writer(Vec::new());
+    text.write_record(["of", "step", "pattern", "block", "label", "value"])?;
+    for Line { of, step, pattern, block, label, value } in lines(model) {
+        let (pattern, value) = (pattern.to_string(), value.to_string());
+        let block = block.map_or(String::new(), |block| block.to_string());
+        text.write_record([of, step.unwrap_or(""), &pattern, &block, label, &value])?;
     }
     text.into_inner().map_err(|error| anyhow!("{error}"))
+}
+
+const SCHEMA: &str = "message model {
+    REQUIRED BYTE_ARRAY of (STRING);
+    OPTIONAL BYTE_ARRAY step (STRING);
+    REQUIRED INT64 pattern;
+    OPTIONAL INT64 block;
+    REQUIRED BYTE_ARRAY label (STRING);
+    REQUIRED DOUBLE value;
+}";
+
+fn parquet(model: &Model) -> anyhow::Result<Vec<u8>> {
+    let lines = lines(model);
+    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+    let mut bytes = Vec::new();
+    let schema = Arc::new(parse_message_type(SCHEMA)?);
+    let mut file = SerializedFileWriter::new(&mut bytes, schema, Arc::new(properties))?;
+    let mut group = file.next_row_group()?;
+    column::<ByteArrayType>(&mut group, lines.iter().map(|line| Some(line.of.into())))?;
+    column::<ByteArrayType>(&mut group, lines.iter().map(|line| line.step.map(ByteArray::from)))?;
+    column::<Int64Type>(&mut group, lines.iter().map(|line| Some(line.pattern as i64)))?;
+    column::<Int64Type>(&mut group, lines.iter().map(|line| line.block.map(|block| block as i64)))?;
+    column::<ByteArrayType>(&mut group, lines.iter().map(|line| Some(line.label.into())))?;
+    column::<DoubleType>(&mut group, lines.iter().map(|line| Some(line.value)))?;
+    group.close()?;
+    file.close()?;
+    Ok(bytes)
+}
+
+/// Writes the next column of the schema; what is none is null.
+fn column<T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, &mut Vec<u8>>,
+    values: impl Iterator<Item = Option<T::T>>,
+) -> anyhow::Result<()> {
+    let (mut there, mut known) = (Vec::new(), Vec::new());
+    for value in values {
+        known.push(i16::from(value.is_some()));
+        there.extend(value);
+    }
+    let mut column = group.next_column()?.ok_or_else(|| anyhow!("the schema has fewer columns"))?;
+    column.typed::<T>().write_batch(&there, Some(&known), None)?;
+    Ok(column.close()?)
 }
 
 fn npz(model: &Model) -> anyhow::Result<Vec<u8>> {
@@ -81,14 +166,18 @@ fn npz(model: &Model) -> anyhow::Result<Vec<u8>> {
     let mut file = NpzWriter::new_compressed(&mut bytes);
     let shape = (dictionary.patterns(), dictionary.features());
     file.add_array("patterns", &Array2::from_shape_vec(shape, dictionary.values().to_vec())?)?;
-    for (name, list) in [
-        ("rows", numbers(model, |factors| &factors.rows).collect::<Vec<_>>()),
-        ("cols", numbers(model, |factors| &factors.cols).collect()),
+    let further = |(block, pattern, index, value): Number| (block + 1, pattern, index, value);
+    for (name, at, list) in [
+        ("rows", "step", numbers(&model.factors, |factors| &factors.rows).collect::<Vec<_>>()),
+        ("cols", "step", numbers(&model.factors, |factors| &factors.cols).collect()),
+        // The leading block is 0.
+        ("block_rows", "block", numbers(&model.blocks, |factors| &factors.rows).map(further).collect()),
+        ("block_cols", "block", numbers(&model.blocks, |factors| &factors.cols).map(further).collect()),
     ] {
         let whole = |of: &dyn Fn(&Number) -> usize| -> Array1<i64> {
             list.iter().map(|number| of(number) as i64).collect()
         };
-        file.add_array(format!("{name}_step"), &whole(&|number| number.0))?;
+        file.add_array(format!("{name}_{at}"), &whole(&|number| number.0))?;
         file.add_array(format!("{name}_pattern"), &whole(&|number| number.1))?;
         file.add_array(format!("{name}_index"), &whole(&|number| number.2 as usize))?;
         file.add_array(
