@@ -7,6 +7,7 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use assert_cmd::cargo::cargo_bin;
 use common::{folder, noodl, stderr, stdout};
@@ -83,40 +84,115 @@ fn a_table_becomes_a_model_with_names() {
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing is left half written");
 }
 
+/// Two hundred days of three teams, each with things of its own to do; the second and the third come later.
+fn days(folder: &Path) -> PathBuf {
+    let mut text = String::from("day,kind,from,to\n");
+    let teams = [["ann", "bob", "cid", "dot"], ["eve", "fay", "gus", "hal"], ["ida", "jon", "kim", "leo"]];
+    let mut event = 0_usize;
+    for step in 0..200 {
+        let day = format!("2001-{:02}-{:02}", 1 + step / 28, 1 + step % 28);
+        for (at, team) in teams.iter().enumerate().filter(|(at, _)| step >= 60 * at) {
+            for (from, to) in team.iter().flat_map(|from| team.iter().map(move |to| (from, to))) {
+                for kind in 4 * at..4 * at + 4 {
+                    for _ in 0..1 + event * 7919 / 8 % 3 {
+                        text += &format!("{day},{kind},{from},{to}\n");
+                    }
+                    event += 1;
+                }
+            }
+        }
+    }
+    let path = folder.join("days.csv");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// A hundred times kill -9, at any moment: what is there can be read, what was begun goes on, and nothing else is left behind.
 #[test]
-fn a_stream_that_was_stopped_ends_in_the_same_bits() {
-    let folder = folder("a_stream_that_was_stopped_ends_in_the_same_bits");
-    let table = firm(&folder).display().to_string();
-    let whole = folder.join("model.safetensors");
+#[cfg(unix)]
+fn a_stream_that_was_killed_ends_in_the_same_bits() {
+    use rand::{RngExt, SeedableRng};
+    use std::os::unix::process::ExitStatusExt;
+    let folder = folder("a_stream_that_was_killed_ends_in_the_same_bits");
+    let table = days(&folder).display().to_string();
+    let model = folder.join("model.safetensors");
+    let aside = folder.join("model.safetensors.part");
     let args = format!(
-        "learn {table} --feature day(time) --row from --col to --step month(time) --checkpoint-every 1 --resume -o"
+        "learn {table} --feature kind --row from --col to --step day(day) --checkpoint-every 1 --resume -o {}",
+        model.display()
     );
-    let learned = noodl(&format!("{args} {}", whole.display()));
+    let begun = Instant::now();
+    let learned = noodl(&args);
     assert!(learned.status.success(), "{}", stderr(&learned));
-    let bits = fs::read(&whole).unwrap();
-    fs::remove_file(&whole).unwrap();
-    // Killed again and again, it gets there.
-    let mut killed = 0;
-    for attempt in 0..200 {
+    let whole = begun.elapsed();
+    let bits = fs::read(&model).unwrap();
+    fs::remove_file(&model).unwrap();
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(42);
+    let (mut killed, mut halves, mut ends) = (0, 0, 0);
+    // Kills before the first checkpoint, and in each quarter of the steps.
+    let (mut before, mut quarters) = (0, [0; 4]);
+    while killed < 100 || model.exists() {
+        // Some begin anew and end soon: there are few moments before the first checkpoint.
+        let anew = killed % 10 == 0 && killed < 100;
+        if anew && model.exists() {
+            fs::remove_file(&model).unwrap();
+        }
         let mut run = Command::new(cargo_bin!("noodl"))
-            .args(format!("{args} {}", whole.display()).split_whitespace())
+            .args(args.split_whitespace())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(2 + attempt));
-        if run.try_wait().unwrap().is_some_and(|status| status.success()) {
-            break;
+        // The last one is left alone.
+        if killed < 100 {
+            let latest = if anew { 0.03 } else { 0.5 };
+            std::thread::sleep(whole.mul_f64(rng.random_range(0.0..latest)));
+            // Some in the middle of writing.
+            while killed % 3 == 0 && !aside.exists() && run.try_wait().unwrap().is_none() {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+            run.kill().unwrap();
         }
-        run.kill().unwrap();
-        run.wait().unwrap();
-        killed += 1;
+        let run = run.wait_with_output().unwrap();
+        if run.status.signal() == Some(9) {
+            killed += 1;
+            halves += usize::from(aside.exists());
+            assert!(fs::read_dir(&folder).unwrap().count() <= 3, "the table, the model, and one aside");
+            if model.exists() {
+                let shown = noodl(&format!("show {}", model.display()));
+                assert!(shown.status.success(), "{}", stderr(&shown));
+                let shown = stdout(&shown);
+                let (line, _) = shown.split_once(" of 200 steps learned").unwrap();
+                let steps: usize = line.rsplit(' ').next().unwrap().parse().unwrap();
+                quarters[(steps - 1) / 50] += 1;
+            } else {
+                before += 1;
+            }
+        } else {
+            assert!(run.status.success(), "after {killed} kills: {}", stderr(&run));
+            assert!(fs::read(&model).unwrap() == bits, "after {killed} kills");
+            assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing is left half written");
+            fs::remove_file(&model).unwrap();
+            ends += 1;
+        }
     }
-    assert!(killed > 0);
-    assert!(noodl(&format!("{args} {}", whole.display())).status.success());
-    assert!(fs::read(&whole).unwrap() == bits, "after {killed} kills");
-    // Another way to learn is not a way to go on.
-    let refused = noodl(&format!("{args} {} --recipe log2", whole.display()));
+    println!(
+        "{killed} kills: {before} before the first checkpoint, {quarters:?} in the quarters, {halves} while writing; {ends} ends"
+    );
+    assert!(before > 0 && quarters.iter().all(|kills| *kills > 0), "{before} {quarters:?}");
+    assert!(halves >= 10 && ends > 0, "{halves} {ends}");
+}
+
+#[test]
+fn another_way_to_learn_is_not_a_way_to_go_on() {
+    let folder = folder("another_way_to_learn_is_not_a_way_to_go_on");
+    let (table, model) = (firm(&folder).display().to_string(), folder.join("model.safetensors"));
+    let args = format!(
+        "learn {table} --feature day(time) --row from --col to --step month(time) --resume -o {}",
+        model.display()
+    );
+    assert!(noodl(&args).status.success());
+    let refused = noodl(&format!("{args} --recipe log2"));
     assert!(stderr(&refused).contains("leave --resume out"), "{}", stderr(&refused));
 }
 
