@@ -138,10 +138,10 @@ fn place(label: &str, labels: &[String], name: &'static str) -> anyhow::Result<u
 fn alike(model: &Model, steps: Range<usize>, row: usize) -> Vec<(usize, f64)> {
     let patterns = model.learner.dictionary().patterns();
     let mut weights = vec![vec![0.0; patterns]; model.card.rows.len()];
-    for pattern in 0..patterns {
-        for (row, weight) in model.leading_in(steps.clone(), pattern, |factors| &factors.rows) {
-            weights[row][pattern] = weight;
-        }
+    let leading =
+        (0..patterns).map(|pattern| model.leading_in(steps.clone(), pattern, |factors| &factors.rows));
+    for (pattern, members) in leading.enumerate() {
+        members.into_iter().for_each(|(row, weight)| weights[row][pattern] = weight);
     }
     let dot = |a: usize, b: usize| weights[a].iter().zip(&weights[b]).map(|(a, b)| a * b).sum::<f64>();
     let others = (0..weights.len()).filter(|other| *other != row && dot(*other, *other) > 0.0);
