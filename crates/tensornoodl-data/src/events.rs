@@ -4,6 +4,8 @@
 //! many rows fall into it; with [`Query::average_over`] also the distinct values of that column at each place.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::{self, SyncSender};
+use std::thread::{self, JoinHandle};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use tensornoodl::{Shape, Tensor};
@@ -184,10 +186,40 @@ pub struct Counter {
     filters: Vec<(Vec<usize>, Filter)>,
     /// Columns that must have a value: the first ones.
     needed: usize,
-    cells: FxHashMap<[u32; 4], (f64, u64)>,
-    averaged: FxHashSet<([u32; 3], u32)>,
     averaged_labels: FxHashMap<Box<str>, u32>,
     tally: Tally,
+    /// Events that are not in the sums yet.
+    batch: Vec<Event>,
+    /// Adds batches up, once there are some: finding cells in memory takes as long as reading the table does.
+    adder: Option<(SyncSender<Vec<Event>>, JoinHandle<Sums>)>,
+}
+
+/// Events of a batch.
+const BATCH: usize = 1 << 14;
+
+/// The cell of an event, its value, and what is averaged over.
+#[derive(Debug)]
+struct Event {
+    cell: [u32; 4],
+    value: f64,
+    averaged: Option<u32>,
+}
+
+/// What fell into each cell: sum and count; and at each place, the distinct values of what is averaged over.
+#[derive(Debug, Default)]
+struct Sums {
+    cells: FxHashMap<[u32; 4], (f64, u64)>,
+    averaged: FxHashSet<([u32; 3], u32)>,
+}
+
+impl Sums {
+    fn add(&mut self, batch: Vec<Event>) {
+        for Event { cell: at, value, averaged } in batch {
+            let cell = self.cells.entry(at).or_default();
+            *cell = (cell.0 + value, cell.1 + 1);
+            self.averaged.extend(averaged.map(|label| ([at[0], at[1], at[2]], label)));
+        }
+    }
 }
 
 impl Counter {
@@ -225,10 +257,10 @@ impl Counter {
             value,
             average_over,
             filters,
-            cells: FxHashMap::default(),
-            averaged: FxHashSet::default(),
             averaged_labels: FxHashMap::default(),
             tally: Tally::default(),
+            batch: Vec::new(),
+            adder: None,
         }
     }
 
@@ -264,22 +296,52 @@ impl Counter {
             None => 1.0,
             Some(field) => number(fields[field], &self.columns[field], at)?,
         };
-        let cell = self.cells.entry(key).or_default();
-        *cell = (cell.0 + value, cell.1 + 1);
-        if let Some(field) = self.average_over {
-            let label = intern(&mut self.averaged_labels, fields[field]);
-            self.averaged.insert(([key[0], key[1], key[2]], label));
+        let averaged = self.average_over.map(|field| intern(&mut self.averaged_labels, fields[field]));
+        self.batch.push(Event { cell: key, value, averaged });
+        if self.batch.len() == BATCH {
+            self.hand_over();
         }
         Ok(())
+    }
+
+    /// Gives the batch to a thread that adds up. Batches are added in order, so that sums have the same bits each time.
+    fn hand_over(&mut self) {
+        let (sender, _) = self.adder.get_or_insert_with(|| {
+            let (sender, batches) = mpsc::sync_channel::<Vec<Event>>(8);
+            let add = move || {
+                let mut sums = Sums::default();
+                batches.into_iter().for_each(|batch| sums.add(batch));
+                sums
+            };
+            (sender, thread::spawn(add))
+        });
+        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
+        // It ends before we do only if it panics, which is met at the end.
+        let _ = sender.send(batch);
+    }
+
+    /// All events, added up.
+    fn add_up(&mut self) -> Sums {
+        let batch = std::mem::take(&mut self.batch);
+        let mut sums = match self.adder.take() {
+            Some((sender, adder)) => {
+                drop(sender);
+                adder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            }
+            None => Sums::default(),
+        };
+        sums.add(batch);
+        sums
     }
 
     /// Puts all labels in order. `file` is the name that messages give the table.
     pub fn finish(mut self, file: &str) -> Result<Events, Error> {
         let mut games: FxHashMap<[u32; 3], f64> = FxHashMap::default();
-        self.averaged.iter().for_each(|(place, _)| *games.entry(*place).or_default() += 1.0);
-        let dropped = self.drop_rows();
-        let mut cells: Vec<Cell> = Vec::with_capacity(self.cells.len());
-        for (key, (sum, count)) in std::mem::take(&mut self.cells) {
+        let mut sums = self.add_up();
+        sums.averaged.iter().for_each(|(place, _)| *games.entry(*place).or_default() += 1.0);
+        let dropped = self.drop_rows(&mut sums);
+        let mut cells: Vec<Cell> = Vec::with_capacity(sums.cells.len());
+        for (key, (sum, count)) in sums.cells {
             let games = games.get(&[key[0], key[1], key[2]]).copied().unwrap_or(1.0);
             cells.push(Cell { key, sum, count, games });
         }
@@ -322,20 +384,20 @@ impl Counter {
     }
 
     /// Leaves out all rows but those with most events; returns how many labels and events were lost.
-    fn drop_rows(&mut self) -> (usize, u64) {
+    fn drop_rows(&self, sums: &mut Sums) -> (usize, u64) {
         let Some(keep) = self.query.keep_rows else { return (0, 0) };
         let axis = &self.axes[self.axes.len() - 3];
         let mut events = vec![0; axis.keys()];
         let mut names = vec![""; axis.keys()];
         axis.labels.iter().for_each(|(label, id)| names[*id as usize] = label);
-        self.cells.iter().for_each(|(key, cell)| events[key[1] as usize] += cell.1);
+        sums.cells.iter().for_each(|(key, cell)| events[key[1] as usize] += cell.1);
         let mut order: Vec<usize> = (0..events.len()).filter(|row| events[*row] > 0).collect();
         order.sort_by(|a, b| {
             events[*b].cmp(&events[*a]).then_with(|| names[*a].cmp(names[*b])).then(a.cmp(b))
         });
         let mut kept = vec![false; events.len()];
         order.iter().take(keep).for_each(|row| kept[*row] = true);
-        self.cells.retain(|key, _| kept[key[1] as usize]);
+        sums.cells.retain(|key, _| kept[key[1] as usize]);
         let lost = &order[keep.min(order.len())..];
         (lost.len(), lost.iter().map(|row| events[*row]).sum())
     }
