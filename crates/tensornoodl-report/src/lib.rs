@@ -172,10 +172,12 @@ fn patterns(model: &Model) -> Vec<Pattern> {
         .map(|i| {
             let squares = |factors: &Factors| {
                 let norm = |column: &[(u32, f64)]| column.iter().map(|entry| entry.1 * entry.1).sum::<f64>();
-                if i < factors.rows.cols() {
-                    norm(factors.rows.column(i)) * norm(factors.cols.column(i))
-                } else {
-                    0.0
+                // The leading group holds its share of the pattern.
+                match factors.rank_one.get(i) {
+                    Some(share) if *share > 0.0 => {
+                        norm(factors.rows.column(i)) * norm(factors.cols.column(i)) / share
+                    }
+                    _ => 0.0,
                 }
             };
             model.factors.iter().map(squares).sum()

@@ -427,7 +427,10 @@ impl<'a> Coder<'a> {
         }
         d_s.clear();
         d_s.extend(code.iter().map(|&(i, _)| d[i as usize]));
-        let solved = solve(code, d_s, g_ss, factor, |i, l| gram.column(i)[l as usize]);
+        // Patterns that are almost dependent would cost the digits that the margin stands for.
+        let s = code.len();
+        let solved = solve(code, d_s, g_ss, factor, |i, l| gram.column(i)[l as usize])
+            && (0..s).all(|at| factor[at * s + at] > 1e-3);
         let distance = code.iter().zip(&now).map(|(x, now)| (x.1 - now).powi(2)).sum::<f64>().sqrt();
         let mut stays = solved && code.iter().all(|(_, x)| x.abs() - distance >= tau + margin);
         if stays {

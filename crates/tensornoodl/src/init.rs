@@ -98,7 +98,7 @@ impl Start {
     /// Only those patterns that most searches find, this one and four with other random numbers.
     fn steady(self, tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
         let n = self.dictionary.features();
-        let (scale, floor) = (self.scale, self.floor);
+        let floor = self.floor;
         let mut searches = vec![self];
         for seed in 1..=AGAIN {
             searches.push(find(tensor, &Grow { seed: grow.seed ^ seed << 32, ..grow.clone() })?);
@@ -117,7 +117,8 @@ impl Start {
                 }
             }
         }
-        let scale = scale.filter(|_| !evidence.is_empty());
+        // Of a search that found some.
+        let scale = searches.iter().find_map(|search| search.scale).filter(|_| !evidence.is_empty());
         Start::new(tensor, columns.values(), &evidence, scale, floor)
     }
 }

@@ -27,8 +27,8 @@ const POWER_STEPS: usize = 8;
 /// Vectors that are orthogonal to each other, at most; then the iteration begins again from the best so far.
 const MOST_VECTORS: usize = 48;
 
-/// Beginnings, at most. They are used up only where singular values agree to many digits, and any pair in their space
-/// is as good as another then.
+/// Beginnings, at most. They are used up only where singular values agree to many digits; the pairs are then mixtures of
+/// those whose values are that close.
 const BEGINNINGS: usize = 20;
 
 /// Entries of a unit singular vector below this are what the iteration left of another one.
@@ -99,11 +99,13 @@ fn leading_pairs(entries: &[(u32, u32, f64)], count: usize) -> Vec<Pair> {
         names
     };
     let (rows, cols) = (numbered(|entry| entry.0), numbered(|entry| entry.1));
+    // In units of the largest, so that squares of squares are numbers.
+    let unit = entries.iter().fold(0.0, |a: f64, entry| a.max(entry.2.abs()));
     let entry = |&(row, col, x): &(u32, u32, f64)| {
-        (rows.partition_point(|&r| r < row), cols.partition_point(|&c| c < col), x)
+        (rows.partition_point(|&r| r < row), cols.partition_point(|&c| c < col), x / unit)
     };
     let matrix = Matrix { rows: rows.len(), cols: cols.len(), entries: entries.iter().map(entry).collect() };
-    let energy: f64 = entries.iter().map(|entry| entry.2 * entry.2).sum();
+    let energy: f64 = matrix.entries.iter().map(|entry| entry.2 * entry.2).sum();
     let pair = |v: Vec<f64>| {
         let mut u = matrix.times(&v);
         let sigma = normalise(&mut u);
@@ -113,7 +115,7 @@ fn leading_pairs(entries: &[(u32, u32, f64)], count: usize) -> Vec<Pair> {
         let sign = v.iter().find(|x| x.abs() >= largest / 2.0).map_or(1.0, |x| x.signum());
         let scaled = |names: &[u32], vector: &[f64]| {
             let entries = names.iter().zip(vector).filter(|(_, x)| x.abs() > NEGLIGIBLE);
-            entries.map(|(name, x)| (*name, sign * sigma.sqrt() * x)).collect()
+            entries.map(|(name, x)| (*name, sign * (sigma * unit).sqrt() * x)).collect()
         };
         let rank_one = (sigma * sigma / energy).min(1.0);
         Pair { row: scaled(&rows, &u), col: scaled(&cols, &v), rank_one }
@@ -300,6 +302,19 @@ mod tests {
             assert!((sums.remove(&(row, col)).unwrap_or(0.0) - x).abs() < 1e-12);
         }
         assert!(sums.values().all(|x: &f64| x.abs() < 1e-12));
+    }
+
+    #[test]
+    fn the_scale_makes_no_difference() {
+        let pairs = leading_pairs(&GROUPS, 3);
+        for scale in [1e-100, 1e90] {
+            let scaled: Vec<(u32, u32, f64)> =
+                GROUPS.iter().map(|&(row, col, x)| (row, col, scale * x)).collect();
+            for (pair, other) in pairs.iter().zip(leading_pairs(&scaled, 3)) {
+                assert!((pair.rank_one - other.rank_one).abs() < 1e-14);
+                assert_eq!(pair.row.len(), other.row.len());
+            }
+        }
     }
 
     #[test]
