@@ -134,7 +134,8 @@ const CLOSE: f64 = 0.9;
 /// as features, which explain anything); and
 /// patterns that are hardly clearer than chance come and go with the random numbers. So unless the patterns of all fibers
 /// explain nine tenths of the energy, and nine of ten fibers by a few of them each, only those of fibers above the [`usual_floor`] are taken, and of these, unless
-/// their number was asked for, those that four of five searches find; and the floor is the unit of codes.
+/// their number was asked for, those that four of five searches find, or if that is none, or leaves more than a tenth of the
+/// energy that those do, those that both halves of the fibers have; and the floor is the unit of codes.
 pub fn judge(tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
     let all = find(tensor, grow)?;
     if all.energy >= CLOSE && all.few as f64 >= CLOSE * all.explained as f64 {
@@ -143,6 +144,15 @@ pub fn judge(tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
     let grow = Grow { floor: usual_floor(tensor).max(grow.floor), ..grow.clone() };
     let long = find(tensor, &grow)?;
     let mut start = if grow.most_patterns.is_some() { long } else { long.steady(tensor, &grow)? };
+    // In few dimensions chance is near to everything, and the clearest patterns are no clearer. Those that either half of
+    // the fibers has, and that explain the other half, are patterns all the same.
+    if grow.most_patterns.is_none() && start.energy < CLOSE {
+        let (count, energy) = agreed(tensor, &grow)?;
+        if count > 0 && (energy >= CLOSE || start.findings.is_empty()) {
+            start =
+                find(tensor, &Grow { least_patterns: count, most_patterns: Some(count), ..grow.clone() })?;
+        }
+    }
     if let Some(scale) = &mut start.scale {
         // Codes begin at half the floor (C/2), so that short fibers, which are many, do not teach either.
         (scale.code, scale.floor) = (grow.floor, grow.floor);
@@ -261,9 +271,7 @@ pub fn evidence(
         next();
     }
 
-    let shuffled = index::sample(&mut rng, p, p.min(2 * MOST_IN_SAMPLE)).into_vec();
-    let (left, right) = shuffled.split_at(shuffled.len() / 2);
-    let halves = [part_of(tensor, left.to_vec()), part_of(tensor, right.to_vec())];
+    let halves = halves(tensor, &mut rng);
     let mut found = Vec::new();
     for half in &halves {
         found.push(find(half, grow)?);
@@ -281,28 +289,58 @@ pub fn evidence(
     let top = found[0].findings.len().max(found[1].findings.len());
     let mut ladder = Vec::new();
     for patterns in rungs(top, start.findings.len()) {
-        let (mut energy, mut rest) = (0.0, 0.0);
-        let first = |start: &Start| {
-            let n = start.dictionary.features();
-            start.dictionary.values()[..n * patterns.min(start.findings.len())].to_vec()
-        };
-        for (half, other) in [(0, 1), (1, 0)] {
-            let other = &halves[other];
-            // Everything counts, however short.
-            let account = account(other, &first(&found[half]), found[half].scale, 0.0);
-            energy += account.energy;
-            rest += account.rest;
-        }
-        let dictionary = |columns: Vec<f64>| {
-            let mut dictionary = Dictionary::empty(tensor.shape().features);
-            dictionary.append(columns).map(|()| dictionary)
-        };
-        let agree = agreeing(&dictionary(first(&found[0]))?, &dictionary(first(&found[1]))?);
-        let energy = if energy > 0.0 { 1.0 - rest / energy } else { 0.0 };
-        ladder.push(Rung { patterns, energy, agree });
+        ladder.push(rung(&halves, &found, patterns)?);
     }
     done(1.0);
     Ok(Evidence { ladder, halves: counts, seeds, samples })
+}
+
+/// Two halves of the fibers, or of as many as are enough.
+fn halves(tensor: &Tensor<'_>, rng: &mut ChaCha8Rng) -> [Tensor<'static>; 2] {
+    let p = tensor.fibers();
+    let shuffled = index::sample(rng, p, p.min(2 * MOST_IN_SAMPLE)).into_vec();
+    let (left, right) = shuffled.split_at(shuffled.len() / 2);
+    [part_of(tensor, left.to_vec()), part_of(tensor, right.to_vec())]
+}
+
+/// What the first patterns of either half say of the other.
+fn rung(halves: &[Tensor<'_>; 2], found: &[Start], patterns: usize) -> Result<Rung, Error> {
+    let (mut energy, mut rest) = (0.0, 0.0);
+    let n = halves[0].shape().features;
+    let first = |start: &Start| start.dictionary.values()[..n * patterns.min(start.findings.len())].to_vec();
+    for (half, other) in [(0, 1), (1, 0)] {
+        // Everything counts, however short.
+        let account = account(&halves[other], &first(&found[half]), found[half].scale, 0.0);
+        energy += account.energy;
+        rest += account.rest;
+    }
+    let dictionary = |columns: Vec<f64>| {
+        let mut dictionary = Dictionary::empty(n);
+        dictionary.append(columns).map(|()| dictionary)
+    };
+    let agree = agreeing(&dictionary(first(&found[0]))?, &dictionary(first(&found[1]))?);
+    let energy = if energy > 0.0 { 1.0 - rest / energy } else { 0.0 };
+    Ok(Rung { patterns, energy, agree })
+}
+
+/// A further pattern explains at least this share of the energy of fibers it was not found in.
+const WORTH: f64 = 0.01;
+
+/// So many patterns does either half of the fibers have by itself, each worth something to the other half, and the share of
+/// its energy that they explain.
+fn agreed(tensor: &Tensor<'_>, grow: &Grow) -> Result<(usize, f64), Error> {
+    let halves = halves(tensor, &mut ChaCha8Rng::seed_from_u64(grow.seed ^ 0x6861_6c66));
+    let grow = Grow { least_patterns: ABOVE, ..grow.clone() };
+    let found = [find(&halves[0], &grow)?, find(&halves[1], &grow)?];
+    let (mut taken, mut before) = (0, 0.0);
+    for patterns in 1..=found[0].findings.len().min(found[1].findings.len()) {
+        let rung = rung(&halves, &found, patterns)?;
+        // Patterns of the same energy come in any order, so that fewer may not be the same ones.
+        if rung.agree == patterns && rung.energy >= before + WORTH * (patterns - taken) as f64 {
+            (taken, before) = (patterns, rung.energy);
+        }
+    }
+    Ok((taken, before))
 }
 
 /// One by one at first, then in larger steps; the number taken and the last are among them.
