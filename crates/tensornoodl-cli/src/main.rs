@@ -81,7 +81,12 @@ struct Interrupted {
 
 impl std::fmt::Display for Interrupted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "stopped after {} steps; {} has them, --resume goes on", self.step, self.output.display())
+        match self.step {
+            0 => write!(f, "stopped before the end of the first step; nothing was written"),
+            steps => {
+                write!(f, "stopped after {steps} steps; {} has them, --resume goes on", self.output.display())
+            }
+        }
     }
 }
 

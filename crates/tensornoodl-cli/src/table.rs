@@ -1,6 +1,6 @@
 //! A table of events on the command line: which file, and what is made of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tensornoodl_data::{Axis, Error, Events, Filter, Query, Value, table};
 
@@ -39,7 +39,7 @@ pub(crate) struct TableArgs {
     #[arg(long = "where", value_name = "FILTER")]
     filters: Vec<String>,
     /// Rows and cols are the same people: either axis gets the labels of both.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "keep_rows")]
     square: bool,
     /// Names for rows and cols from a second table: its file, the column with the labels, and that with the names.
     #[arg(long, value_name = "FILE(LABEL,NAME)")]
@@ -118,6 +118,11 @@ impl TableArgs {
             }
             axis => Ok(axis),
         }
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Reads it.

@@ -71,6 +71,19 @@ const COURT: [(f64, f64); 2] = [(-250.0, 250.0), (-52.5, 417.5)];
 /// The most features that an axis may have: fibers are dense.
 pub(crate) const MOST_FEATURES: usize = 1_000_000;
 
+impl Axis {
+    /// With the bounds of another grid that is the same but for them, if it has none of its own.
+    pub fn with_bounds_of(self, other: &Axis) -> Axis {
+        match (self, other) {
+            (Axis::Grid(grid), Axis::Grid(other)) if grid.bounds.is_none() => {
+                let like = Grid { bounds: other.bounds, ..grid.clone() };
+                Axis::Grid(if like == *other { like } else { grid })
+            }
+            (axis, _) => axis,
+        }
+    }
+}
+
 impl FromStr for Axis {
     type Err = Error;
 

@@ -34,7 +34,8 @@ pub struct Tally {
 impl Tally {
     /// Rows that count.
     pub fn used(&self) -> u64 {
-        self.events - self.filtered - self.missing - self.outside - self.dropped
+        let left_out = [self.filtered, self.missing, self.outside, self.dropped];
+        left_out.iter().fold(self.events, |used, out| used.saturating_sub(*out))
     }
 }
 
@@ -112,6 +113,17 @@ impl Events {
         self.cells.sort_unstable_by_key(|cell| cell.0);
         self.features.names = names.to_vec();
         before - self.cells.len()
+    }
+
+    /// The query that it was read by, with the bounds of grids as they turned out.
+    pub fn resolve(&self, query: Query) -> Query {
+        Query {
+            feature: self.features.axis.clone(),
+            row: self.rows.axis.clone(),
+            col: self.cols.axis.clone(),
+            step: self.steps.as_ref().map(|steps| steps.axis.clone()),
+            ..query
+        }
     }
 
     /// Gives rows and cols the labels of both.
@@ -353,7 +365,7 @@ impl Counter {
             cells.iter().for_each(|cell| used[cell.key[first + at] as usize] = true);
             let (names, index) = axis.finish(&used, at == feature_axis)?;
             cells.iter_mut().for_each(|cell| cell.key[first + at] = index[cell.key[first + at] as usize]);
-            labels.push(Labels { axis: axis.axis.clone(), names });
+            labels.push(Labels { axis: axis.resolved(), names });
         }
         cells.sort_by_key(|cell| cell.key);
         // Points of a grid that share a cell were apart until now.

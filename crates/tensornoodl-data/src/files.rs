@@ -29,6 +29,24 @@ pub fn check(path: &Path) -> Result<(), Error> {
     fs::write(&aside, "").and_then(|()| fs::remove_file(&aside)).map_err(|error| cannot_write(path, error))
 }
 
+/// Whether no file is to be written over one that is read, or over another that is written.
+pub fn apart(inputs: &[&Path], outputs: &[&Path]) -> Result<(), Error> {
+    // What is not there yet has no true name.
+    let name = |path: &Path| fs::canonicalize(path).or_else(|_| std::path::absolute(path));
+    let mut taken: Vec<PathBuf> = inputs.iter().filter_map(|path| name(path).ok()).collect();
+    for path in outputs.iter().filter(|path| !is_special(path)) {
+        let name = name(path).map_err(|error| cannot_write(path, error))?;
+        if taken.contains(&name) {
+            return Err(cannot_write(
+                path,
+                io::Error::other("this command needs that file for something else"),
+            ));
+        }
+        taken.push(name);
+    }
+    Ok(())
+}
+
 /// Writes aside, makes sure it is on the disk, then renames.
 pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Error> {
     if is_special(path) {

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::axis::{Axis, MOST_FEATURES, Unit, time};
+use crate::axis::{Axis, Grid, MOST_FEATURES, Unit, time};
 use crate::error::Error;
 use crate::events::At;
 
@@ -68,7 +68,10 @@ impl Collector {
                 unit.number(time(text).ok_or_else(|| wrong(text, column, at, rule))?)
             }
             Axis::Bin(_, width) => {
-                let bin = (number(text, column, at)? / width).floor();
+                // 0.7 / 0.1 is less than 7, but for rounding.
+                let bin = number(text, column, at)? / width;
+                let bin =
+                    if (bin - bin.round()).abs() <= 1e-12 * bin.abs() { bin.round() } else { bin.floor() };
                 if bin.abs() > 1e15 {
                     return Err(wrong(text, column, at, "at most 1e15 times the width of a bin"));
                 }
@@ -126,12 +129,7 @@ impl Collector {
             }
             Axis::Grid(grid) => {
                 let (across, up) = grid.cells;
-                let points = || self.points.keys().map(|point| point.map(f64::from_bits));
-                let range = |axis: usize| {
-                    let values = points().map(|point| point[axis]);
-                    (values.clone().fold(f64::INFINITY, f64::min), values.fold(f64::NEG_INFINITY, f64::max))
-                };
-                let bounds = grid.bounds.unwrap_or_else(|| [range(0), range(1)]);
+                let bounds = grid.bounds.unwrap_or_else(|| self.range());
                 let cell = |at: f64, (low, high): (f64, f64), cells: usize| {
                     let share = if high > low { (at - low) / (high - low) } else { 0.0 };
                     // The highest value belongs to the last cell.
@@ -145,11 +143,16 @@ impl Collector {
                 let center = |at: usize, (low, high): (f64, f64), cells: usize| {
                     low + (high - low) * (at as f64 + 0.5) / cells as f64
                 };
+                // Digits enough to tell cells apart.
+                let digits = |(low, high): (f64, f64), cells: usize| {
+                    (1.0 - ((high - low) / cells as f64).log10().floor()).clamp(1.0, 12.0) as usize
+                };
+                let (x_digits, y_digits) = (digits(bounds[0], across), digits(bounds[1], up));
                 (0..across * up)
                     .map(|at| {
                         let (x, y) =
                             (center(at % across, bounds[0], across), center(at / across, bounds[1], up));
-                        format!("{x:.1}:{y:.1}")
+                        format!("{x:.x_digits$}:{y:.y_digits$}")
                     })
                     .collect()
             }
@@ -163,10 +166,35 @@ impl Collector {
         Ok((names, index))
     }
 
+    /// The axis as it turned out: a grid with its bounds.
+    pub(crate) fn resolved(&self) -> Axis {
+        match &self.axis {
+            Axis::Grid(grid) if grid.bounds.is_none() && !self.points.is_empty() => {
+                Axis::Grid(Grid { bounds: Some(self.range()), ..grid.clone() })
+            }
+            axis => axis.clone(),
+        }
+    }
+
+    /// Lowest and highest x and y.
+    fn range(&self) -> [(f64, f64); 2] {
+        [0, 1].map(|axis| {
+            let values = self.points.keys().map(|point| f64::from_bits(point[axis]));
+            let low = values.clone().fold(f64::INFINITY, f64::min);
+            let high = values.fold(f64::NEG_INFINITY, f64::max);
+            // A grid has some extent.
+            (low, if high > low { high } else { low + low.abs().max(1.0) })
+        })
+    }
+
     fn label(&self, number: i64) -> String {
         match &self.axis {
             Axis::Time(unit, _) => unit.label(number),
-            Axis::Bin(_, width) => format!("{}", number as f64 * width),
+            // 7 times 0.1 is 0.7.
+            Axis::Bin(_, width) => {
+                let low = number as f64 * width;
+                format!("{}", format!("{low:.12e}").parse().unwrap_or(low))
+            }
             _ => number.to_string(),
         }
     }

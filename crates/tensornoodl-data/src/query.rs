@@ -131,7 +131,9 @@ impl FromStr for Filter {
             Some((column.trim(), *relation, rest[sign.len()..].trim()))
         });
         match found {
-            Some((column, relation, than)) if !column.is_empty() => {
+            Some((column, relation, than))
+                if !column.is_empty() && !than.starts_with(['=', '<', '>', '!']) =>
+            {
                 let (than, than_column) = match than.strip_prefix('@') {
                     Some(column) => (column, true),
                     None => (than, false),
@@ -143,6 +145,21 @@ impl FromStr for Filter {
                 rule: "a column, one of = != < <= > >=, and a value or @ and another column".into(),
             }),
         }
+    }
+}
+
+impl Query {
+    /// Places are cells of a grid only in the end, when it is too late to tell what was averaged over there, or how busy
+    /// each of them is.
+    pub fn check(&self) -> Result<(), Error> {
+        let grid = |axis: &Axis| matches!(axis, Axis::Grid(_));
+        for axis in [&self.row, &self.col].into_iter().chain(&self.step).filter(|axis| grid(axis)) {
+            if self.average_over.is_some() || (self.keep_rows.is_some() && *axis == self.row) {
+                let rule = "no grid where values are averaged over a column or rows are kept by activity";
+                return Err(Error::Axis { text: axis.to_string(), rule: rule.into() });
+            }
+        }
+        Ok(())
     }
 }
 

@@ -16,6 +16,7 @@ pub const ARRAY_COLUMNS: [&str; 4] = ["1", "2", "3", "value"];
 
 /// Reads a table, `-` for CSV from standard input. Parquet is known by its first bytes, arrays by the file's name.
 pub fn read(path: &Path, query: Query) -> Result<Events, Error> {
+    query.check()?;
     let file = path.display().to_string();
     let (names, groups, square) = (query.names.clone(), query.groups.clone(), query.square);
     let mut counter = Counter::new(query);
@@ -98,6 +99,10 @@ pub(crate) fn array_places(counter: &Counter, file: &str) -> Result<Vec<usize>, 
 pub(crate) fn places(columns: &[String], known: &[String], file: &str) -> Result<Vec<usize>, Error> {
     let place = |column: &String| {
         let place = known.iter().position(|name| name == column);
+        if known.iter().filter(|name| *name == column).count() > 1 {
+            let what = format!("it has two columns named {column}");
+            return Err(Error::Format { file: file.into(), format: "a table", what });
+        }
         place.ok_or_else(|| Error::Column {
             file: file.into(),
             column: column.clone(),

@@ -121,6 +121,11 @@ pub fn html(model: &Model) -> Result<String, Error> {
     environment.get_template("page")?.render(Serde(&page))
 }
 
+/// Four digits are enough to look at.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}
+
 /// 12345 as 12,345.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -266,10 +271,8 @@ fn moments(model: &Model) -> Vec<Vec<Moment>> {
     let lists = 2 * model.factors.len() * model.learner.dictionary().patterns();
     let most = (MOST_NUMBERS / lists.max(1)).clamp(3, SHOWN);
     let top = |column: &[(u32, f64)]| {
-        let mut list: Vec<(usize, f64)> = column
-            .iter()
-            .map(|(index, value)| (*index as usize, (1000.0 * value).round() / 1000.0))
-            .collect();
+        let mut list: Vec<(usize, f64)> =
+            column.iter().map(|(index, value)| (*index as usize, rounded(*value))).collect();
         list.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
         list.truncate(most);
         list
@@ -285,15 +288,13 @@ fn moments(model: &Model) -> Vec<Vec<Moment>> {
         .collect()
 }
 
-/// For the most active rows, how strongly each takes part in each pattern.
+/// For the most active rows, how strongly each takes part in each pattern. Without signs, which are free in each step.
 fn weights(model: &Model) -> Vec<(usize, Vec<f64>)> {
     let count = model.learner.dictionary().patterns();
     let mut weights = vec![vec![0.0; count]; model.card.rows.len()];
     let leading = (0..count).map(|pattern| model.leading(pattern, |factors| &factors.rows));
     for (pattern, members) in leading.enumerate() {
-        members
-            .into_iter()
-            .for_each(|(row, weight)| weights[row][pattern] = (1000.0 * weight).round() / 1000.0);
+        members.into_iter().for_each(|(row, weight)| weights[row][pattern] = rounded(weight.abs()));
     }
     let mut rows: Vec<(usize, Vec<f64>)> =
         weights.into_iter().enumerate().filter(|(_, row)| row.iter().any(|weight| *weight != 0.0)).collect();

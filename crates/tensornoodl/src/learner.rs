@@ -193,6 +193,13 @@ impl Learner {
         &self.params
     }
 
+    /// Goes on with other parameters.
+    pub fn set_params(&mut self, params: Params) -> Result<(), Error> {
+        params.check()?;
+        self.params = params;
+        Ok(())
+    }
+
     /// The parameters in units of the data.
     fn scaled(&self) -> Params {
         let mut params = self.params.clone();

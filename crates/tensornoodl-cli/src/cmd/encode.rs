@@ -1,10 +1,10 @@
 //! `noodl encode`: codes of another table under the patterns of a model.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use tensornoodl_data::{Model, files, table};
+use tensornoodl_data::{Model, Query, files, table};
 
 use crate::memory;
 
@@ -23,18 +23,33 @@ pub(crate) struct Args {
     model: PathBuf,
     /// A table with the columns that the model was learned from; - for standard input.
     table: PathBuf,
+    /// Names for rows and cols from a second table: its file, the column with the labels, and that with the names.
+    #[arg(long, value_name = "FILE(LABEL,NAME)")]
+    names: Option<String>,
     /// The file to write [default: standard output].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    args.output.iter().try_for_each(|path| files::check(path))?;
+    let outputs: Vec<&Path> = args.output.iter().map(PathBuf::as_path).collect();
+    files::apart(&[&args.model, &args.table], &outputs)?;
+    outputs.iter().try_for_each(|path| files::check(path))?;
     let model = Model::load(&args.model)?;
-    let mut events = table::read(&args.table, model.card.query.clone())?;
+    // Files that a model names are not opened: it may come from anywhere.
+    let names = args.names.as_deref().map(str::parse).transpose()?;
+    let query = Query { names, groups: None, ..model.card.query.clone() };
+    let mut events = table::read(&args.table, query)?;
     let cells = events.cells();
-    if events.align(&model.card.features) == cells {
+    let lost = events.align(&model.card.features);
+    if lost == cells {
         return Err(anyhow!("{} has none of the features of the model", args.table.display()));
+    }
+    if lost > 0 {
+        writeln!(
+            io::stderr(),
+            "noodl: {lost} of {cells} cells have features that the model does not know; they are left out"
+        )?;
     }
     memory::check(2.0 * events.bytes())?;
     let mut text = csv::Writer::from_writer(Vec::new());

@@ -37,6 +37,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    files::apart(&[&args.model], &[&args.output])?;
     files::check(&args.output)?;
     let model = Model::load(&args.model)?;
     let bytes = match args.output.extension().and_then(|end| end.to_str()) {

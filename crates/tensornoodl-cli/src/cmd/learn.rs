@@ -10,7 +10,7 @@ use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tensornoodl::{Error, Grow, Learner, Params, Passes, Rule, Tensor, init};
-use tensornoodl_data::{Events, Model, Recipe, files};
+use tensornoodl_data::{Events, Model, Query, Recipe, files, table};
 
 use crate::Interrupted;
 use crate::memory;
@@ -126,7 +126,11 @@ impl Args {
             let start = Model::load(path)?;
             // The paper's step has no state to go on with.
             return match params.rule {
-                Rule::Adaptive => Ok(start.learner),
+                Rule::Adaptive => {
+                    let mut learner = start.learner;
+                    learner.set_params(params)?;
+                    Ok(learner)
+                }
                 Rule::Paper { .. } => Ok(Learner::new(start.learner.dictionary().clone(), params)?),
             };
         }
@@ -201,9 +205,9 @@ pub(crate) fn learn(
     command: &str,
     mut each: impl FnMut(usize, &Model) -> io::Result<()>,
 ) -> anyhow::Result<Model> {
-    for path in args.report.iter().chain([&args.output]) {
-        files::check(path)?;
-    }
+    let outputs: Vec<&Path> = args.report.iter().chain([&args.output]).map(PathBuf::as_path).collect();
+    files::apart(&[args.table.path()], &outputs)?;
+    outputs.iter().try_for_each(|path| files::check(path))?;
     if args.checkpoint_every == Some(0) {
         let (name, value, rule) = ("checkpoint_every", "0".into(), "at least 1".into());
         return Err(Error::Parameter { name, value, rule }.into());
@@ -217,20 +221,37 @@ pub(crate) fn learn(
     }
     let quiet = args.quiet || args.json;
     let spinner = Spinner::new("reading", quiet);
-    let mut events = args.table.read()?;
+    let start = args.start.as_deref().map(Model::load).transpose()?;
+    let mut query = args.table.query()?;
+    if let (Some(path), Some(start)) = (&args.start, &start) {
+        if start.card.recipe != recipe {
+            return Err(anyhow!(
+                "{} was learned with the recipe {}; its patterns are of no use for another",
+                path.display(),
+                if start.card.recipe.to_string().is_empty() {
+                    "''".into()
+                } else {
+                    start.card.recipe.to_string()
+                }
+            ));
+        }
+        query.feature = query.feature.with_bounds_of(&start.card.query.feature);
+    }
+    let mut events = table::read(args.table.path(), query.clone())?;
+    let query = events.resolve(query);
     spinner.finish();
     // The tensor, and what is made of it by the recipe.
     memory::check(2.0 * events.bytes())?;
     let mut model = if args.resume && args.output.exists() {
-        resumed(&args.output, args, &events, &recipe)?
+        resumed(&args.output, args, &events, &query, &recipe)?
     } else {
-        if let Some(path) = &args.start {
-            align(&mut events, &Model::load(path)?, path)?;
+        if let (Some(path), Some(start)) = (&args.start, &start) {
+            align(&mut events, start, path)?;
         }
         let spinner = Spinner::new("looking for patterns", quiet);
         let learner = args.learner(&events, &recipe.apply(events.tensor(0)?)?)?;
         spinner.finish();
-        Model::new(learner, &events, recipe, &args.table.name(), args.table.query()?, command, args.seed)
+        Model::new(learner, &events, recipe, &args.table.name(), query, command, args.seed)
     };
     if model.card.features != events.features.names {
         let names = model.card.features.clone();
@@ -241,9 +262,13 @@ pub(crate) fn learn(
         ProgressStyle::with_template("{bar:32.cyan/dim} {pos} of {len} steps  {msg}  {elapsed}, left {eta}");
     let bar = if quiet || steps == 1 { ProgressBar::hidden() } else { ProgressBar::new(steps as u64) };
     let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    for step in model.card.history.len()..steps {
+    let first = model.card.history.len();
+    for step in first..steps {
         if stop.load(Ordering::Relaxed) {
-            model.save(&args.output)?;
+            // Nothing new is not worth the model that may be there.
+            if step > first {
+                model.save(&args.output)?;
+            }
             return Err(Interrupted { step, output: args.output.clone() }.into());
         }
         let tensor = model.card.recipe.apply(events.tensor(step)?)?;
@@ -268,16 +293,24 @@ pub(crate) fn learn(
 }
 
 /// The model that is there, if it is of the same table and query.
-fn resumed(path: &Path, args: &Args, events: &Events, recipe: &Recipe) -> anyhow::Result<Model> {
-    let model = Model::load(path)?;
+fn resumed(
+    path: &Path,
+    args: &Args,
+    events: &Events,
+    query: &Query,
+    recipe: &Recipe,
+) -> anyhow::Result<Model> {
+    let mut model = Model::load(path)?;
     let card = &model.card;
-    let steps = events.steps.as_ref().map_or(1, |steps| steps.names.len());
-    let same = card.query == args.table.query()?
+    let steps = events.steps.as_ref().map_or(vec!["all".to_owned()], |steps| steps.names.clone());
+    let same = card.query == *query
         && card.recipe == *recipe
+        && *model.learner.params() == args.params(events)?
         && card.rows == events.rows.names
         && card.cols == events.cols.names
-        && card.steps.len() == steps;
+        && steps.starts_with(&card.steps[..card.history.len()]);
     if same {
+        model.card.steps = steps;
         Ok(model)
     } else {
         Err(anyhow!(
@@ -291,6 +324,13 @@ fn resumed(path: &Path, args: &Args, events: &Events, recipe: &Recipe) -> anyhow
 fn align(events: &mut Events, start: &Model, path: &Path) -> anyhow::Result<()> {
     let cells = events.cells();
     let lost = events.align(&start.card.features);
+    if lost > 0 && lost < cells {
+        writeln!(
+            io::stderr(),
+            "noodl: {lost} of {cells} cells have features that {} does not know; they are left out",
+            path.display()
+        )?;
+    }
     if lost == cells {
         return Err(anyhow!(
             "{} knows none of the features of this table: it has {}, ...",

@@ -21,6 +21,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    files::apart(&[&args.model], &[&args.output])?;
     files::check(&args.output)?;
     let model = Model::load(&args.model)?;
     files::write(&args.output, tensornoodl_report::html(&model)?)?;

@@ -134,14 +134,15 @@ fn place(label: &str, labels: &[String], name: &'static str) -> anyhow::Result<u
     })
 }
 
-/// Other rows, and the cosine of their weights in all patterns with those of this row, most alike first.
+/// Other rows, and the cosine of their weights in all patterns and steps with those of this row, most alike first.
 fn alike(model: &Model, steps: Range<usize>, row: usize) -> Vec<(usize, f64)> {
     let patterns = model.learner.dictionary().patterns();
-    let mut weights = vec![vec![0.0; patterns]; model.card.rows.len()];
-    let leading =
-        (0..patterns).map(|pattern| model.leading_in(steps.clone(), pattern, |factors| &factors.rows));
-    for (pattern, members) in leading.enumerate() {
-        members.into_iter().for_each(|(row, weight)| weights[row][pattern] = weight);
+    // Of each pattern in each step: the sign of its factors is free, but the same for all of its rows.
+    let mut weights = vec![vec![0.0; patterns * steps.len()]; model.card.rows.len()];
+    for (at, factors) in model.factors[steps].iter().enumerate() {
+        for (pattern, column) in factors.rows.columns().enumerate() {
+            column.iter().for_each(|&(row, weight)| weights[row as usize][at * patterns + pattern] = weight);
+        }
     }
     let dot = |a: usize, b: usize| weights[a].iter().zip(&weights[b]).map(|(a, b)| a * b).sum::<f64>();
     let others = (0..weights.len()).filter(|other| *other != row && dot(*other, *other) > 0.0);
