@@ -207,3 +207,17 @@ fn parquet_is_a_table_too() {
         assert!(error.contains("cannot be read as Parquet"), "{error}");
     }
 }
+
+#[test]
+fn bins_are_where_one_writes_them() {
+    let text = "v,r,c\n0.7,a,b\n0.65,a,b\n0.3,a,b\n-0.1,a,b\n";
+    let events = read(text, query("bin(v,0.1)", "r", "c")).unwrap();
+    let filled: Vec<&str> = entries(&events, 0).into_iter().map(|entry| entry.0).collect();
+    assert_eq!(filled, ["-0.1", "0.3", "0.6", "0.7"]);
+}
+
+#[test]
+fn a_column_that_is_there_twice_is_named() {
+    let error = read("a,b,c,a\n1,2,3,4\n", query("a", "b", "c")).unwrap_err().to_string();
+    assert!(error.contains("two columns named a"), "{error}");
+}
