@@ -137,6 +137,13 @@ pub enum Error {
 
 /// The first ones: a message is for people.
 fn some(names: &[String]) -> String {
-    let more = if names.len() > 40 { ", ..." } else { "" };
-    names[..names.len().min(40)].join(", ") + more
+    // One name that looks like several.
+    let other = [';', '\t', '|'].iter().find(|other| names.len() == 1 && names[0].contains(**other));
+    let more = match other {
+        Some(other) => format!(" (fields must have commas between them, not {other:?})"),
+        None if names.len() > 40 => ", ...".into(),
+        None => String::new(),
+    };
+    let quoted = |name: &String| if name.contains(',') { format!("{name:?}") } else { name.clone() };
+    names[..names.len().min(40)].iter().map(quoted).collect::<Vec<_>>().join(", ") + &more
 }

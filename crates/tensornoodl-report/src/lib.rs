@@ -8,7 +8,7 @@ use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment};
 use serde::Serialize;
 use tensornoodl::Factors;
-use tensornoodl_data::{Card, Model};
+use tensornoodl_data::{Card, Model, Recipe};
 
 /// What went wrong with the page itself; it is a mistake of ours.
 pub type Error = minijinja::Error;
@@ -335,14 +335,19 @@ fn lights(model: &Model) -> Vec<Light> {
             state: state(explained, 0.8, 0.4),
             name: "Explained",
             text: format!("{:.0} % of the energy", 100.0 * explained),
-            advice: "Low: the data has more in it than these patterns. Try more patterns, a recipe such as log2,scale,center, or \
-                     fewer features.",
+            advice: if model.card.recipe == Recipe::default() {
+                "Low: the data has more in it than these patterns. Try more patterns, a recipe such as log2,scale,center, or fewer \
+                 features."
+            } else {
+                "Low: the data has more in it than these patterns. Try more patterns, or fewer features."
+            },
         },
         Light {
             state: state(largest, 0.5, 0.9),
             name: "Apart",
             text: format!("the two most similar patterns have a cosine of {largest:.2}"),
-            advice: "Patterns that are nearly the same share their rows and cols by chance: fewer patterns, or the recipe center.",
+            advice: "Patterns that are nearly the same share their rows and cols by chance: try fewer patterns, and the recipe center \
+                     if it was not used.",
         },
         Light {
             state: state(rank_one, 0.8, 0.4),

@@ -176,13 +176,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Ok(())
     })?;
     if !args.json {
-        let record = model.card.history.last();
+        let patterns = model.learner.dictionary().patterns();
+        let fit = model.card.history.last().map_or(f64::NAN, |record| record.fit);
+        let (many, verb) = if patterns == 1 { ("", "explains") } else { ("s", "explain") };
+        let what = if model.card.history.len() > 1 { "the last step" } else { "it" };
         writeln!(
             io::stdout().lock(),
-            "{} patterns in {}; the last step is explained to a relative error of {:.3}\nwritten to {}",
-            model.learner.dictionary().patterns(),
+            "{patterns} pattern{many} in {} {verb} {:.1} % of {what} (relative error {fit:.3})\nwritten to {}",
             args.table.name(),
-            record.map_or(f64::NAN, |record| record.fit),
+            100.0 * (1.0 - fit * fit),
             args.output.display()
         )?;
     }

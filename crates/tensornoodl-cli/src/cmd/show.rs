@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         card.history.len(),
         card.steps.len()
     )?;
-    if (0..patterns).any(|pattern| model.groups(pattern).len() > 1) {
+    if steps.end == learned.len() && (0..patterns).any(|pattern| model.groups(pattern).len() > 1) {
         writeln!(
             out,
             "A pattern may be shared by several groups that have nothing else in common; each is given with its share of the \
@@ -169,12 +169,17 @@ fn spark(values: &[f64]) -> String {
     (0..bars).map(|bar| BARS[height(mean(bar)).min(7)]).collect()
 }
 
-/// The features that stand out.
+/// The features that stand out, up and down.
 fn peaks(values: &[f64], names: &[String]) -> String {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*b].abs().total_cmp(&values[*a].abs()));
-    let name = |at: &usize| format!("{}{}", if values[*at] < 0.0 { "-" } else { "" }, names[*at]);
-    format!("most at {}", order.iter().take(3).map(name).collect::<Vec<_>>().join(", "))
+    order.truncate(3);
+    let named = |word: &str, up: bool| {
+        let names: Vec<&str> =
+            order.iter().filter(|at| (values[**at] >= 0.0) == up).map(|at| names[*at].as_str()).collect();
+        (!names.is_empty()).then(|| format!("{word} at {}", names.join(", ")))
+    };
+    [named("most", true), named("least", false)].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 fn shade(value: f64, all: &[f64]) -> &'static str {
