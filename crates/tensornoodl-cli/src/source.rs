@@ -85,7 +85,7 @@ impl FromStr for PlanText {
 }
 
 /// What the search holds beside fibers: the covariance, its eigenvectors, and room to find them.
-fn search_bytes(features: usize) -> f64 {
+pub(crate) fn search_bytes(features: usize) -> f64 {
     5.0 * 8.0 * (features as f64).powi(2)
 }
 

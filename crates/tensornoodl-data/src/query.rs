@@ -128,12 +128,12 @@ impl FromStr for Filter {
         let found = first.and_then(|at| {
             let (column, rest) = text.split_at(at);
             let (relation, sign) = RELATIONS.iter().find(|known| rest.starts_with(known.1))?;
-            Some((column.trim(), *relation, rest[sign.len()..].trim()))
+            // `==` and `>>` are none; a value that begins so stands after a blank.
+            let than = &rest[sign.len()..];
+            (!than.starts_with(['=', '<', '>', '!'])).then(|| (column.trim(), *relation, than.trim()))
         });
         match found {
-            Some((column, relation, than))
-                if !column.is_empty() && !than.starts_with(['=', '<', '>', '!']) =>
-            {
+            Some((column, relation, than)) if !column.is_empty() => {
                 let (than, than_column) = match than.strip_prefix('@') {
                     Some(column) => (column, true),
                     None => (than, false),

@@ -38,7 +38,7 @@ struct Page<'m> {
     moments: Vec<Vec<Moment>>,
     row_names: Vec<&'m str>,
     row_weights: Vec<&'m [f64]>,
-    pattern_values: Vec<&'m [f64]>,
+    pattern_values: Vec<Vec<f64>>,
 }
 
 #[derive(Serialize)]
@@ -116,7 +116,9 @@ pub fn html(model: &Model) -> Result<String, Error> {
         moments: if stream { moments(model) } else { Vec::new() },
         row_names: weights.iter().map(|row| card.rows[row.0].as_str()).collect(),
         row_weights: weights.iter().map(|row| row.1.as_slice()).collect(),
-        pattern_values: (0..dictionary.patterns()).map(|pattern| dictionary.pattern(pattern)).collect(),
+        pattern_values: (0..dictionary.patterns())
+            .map(|pattern| dictionary.pattern(pattern).iter().copied().map(rounded).collect())
+            .collect(),
     };
     environment.get_template("page")?.render(Serde(&page))
 }

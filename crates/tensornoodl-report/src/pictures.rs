@@ -89,7 +89,8 @@ fn line(values: &[f64], names: &[String], title: &str, whole: Option<f64>) -> St
         x_of(steps),
         points.join(" ")
     );
-    for (at, (value, name)) in values.iter().zip(names).enumerate() {
+    // More lie too close to be pointed at, and would make the page large.
+    for (at, (value, name)) in values.iter().zip(names).enumerate().filter(|_| values.len() <= 400) {
         let _ = write!(
             svg,
             "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"6\" fill=\"#000\" fill-opacity=\"0\"><title>{}: {value:.3}</title></circle>",

@@ -15,6 +15,7 @@ use tensornoodl_data::{Events, Model, Query, Recipe, files, table};
 use crate::Interrupted;
 use crate::memory;
 use crate::progress::Spinner;
+use crate::source::search_bytes;
 use crate::table::TableArgs;
 
 const EXAMPLES: &str = "\
@@ -243,7 +244,7 @@ pub(crate) fn learn(
     let query = events.resolve(query);
     spinner.finish();
     // The tensor, and what is made of it by the recipe.
-    memory::check(2.0 * events.bytes())?;
+    memory::check(2.0 * events.bytes() + search_bytes(events.shape().features))?;
     let mut model = if args.resume && args.output.exists() {
         resumed(&args.output, args, &events, &query, &recipe)?
     } else {
