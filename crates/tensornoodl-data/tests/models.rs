@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use tensornoodl::synthetic::{Plan, Planted};
 use tensornoodl::{Grow, Learner, Params};
 use tensornoodl_data::{Counter, Events, Model, Query, Recipe, Value, table};
@@ -9,19 +11,7 @@ use tensornoodl_data::{Counter, Events, Model, Query, Recipe, Value, table};
 const STEPS: u64 = 6;
 
 fn query() -> Query {
-    Query {
-        feature: "f".parse().unwrap(),
-        row: "r".parse().unwrap(),
-        col: "c".parse().unwrap(),
-        step: Some("t".parse().unwrap()),
-        value: Value::Sum("v".into()),
-        average_over: None,
-        keep_rows: None,
-        filters: Vec::new(),
-        square: false,
-        names: None,
-        groups: None,
-    }
+    Query { step: Some("t".parse().unwrap()), value: Value::Sum("v".into()), ..common::query("f", "r", "c") }
 }
 
 /// A planted stream as a table of events.

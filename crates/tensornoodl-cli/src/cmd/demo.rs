@@ -23,7 +23,7 @@ use crate::progress::{Goal, Progress};
 const EXAMPLES: &str = "\
 Examples:
   noodl demo
-  noodl demo --out /tmp/firm
+  noodl demo --out firm
 
 It takes about two seconds. The first part shows that planted patterns come back to the last digit. The second writes \
 the e-mail of a firm that never was to mail.csv, learns from it as noodl learn would, into mail.safetensors, and makes a \
