@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use tensornoodl_data::{Axis, Model};
 
+use crate::plot::sparkline;
+
 const EXAMPLES: &str = "\
 Examples:
   noodl show mail.safetensors
@@ -92,7 +94,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                     writeln!(out, "  {}", row.iter().map(|value| shade(*value, values)).collect::<String>())?;
                 }
             }
-            _ => writeln!(out, "  {}  {}", spark(values), peaks(values, &card.features))?,
+            _ => writeln!(out, "  {}  {}", sparkline(values, 60), peaks(values, &card.features))?,
         }
         let names = |leading: Vec<(usize, f64)>, labels: &[String]| {
             let one = |(index, weight): &(usize, f64)| format!("{} {weight:.2}", labels[*index]);
@@ -152,21 +154,6 @@ fn alike(model: &Model, steps: Range<usize>, row: usize) -> Vec<(usize, f64)> {
         .collect();
     alike.sort_by(|a, b| b.1.total_cmp(&a.1));
     alike
-}
-
-/// Lower and higher bars, at most 60 of them.
-fn spark(values: &[f64]) -> String {
-    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let (low, high) =
-        (values.iter().copied().fold(0.0, f64::min), values.iter().copied().fold(0.0, f64::max));
-    let bars = values.len().min(60);
-    let mean = |bar: usize| {
-        let part = &values[bar * values.len() / bars..(bar + 1) * values.len() / bars];
-        part.iter().sum::<f64>() / part.len() as f64
-    };
-    let height =
-        |value: f64| if high > low { (7.0 * (value - low) / (high - low)).round() as usize } else { 0 };
-    (0..bars).map(|bar| BARS[height(mean(bar)).min(7)]).collect()
 }
 
 /// The features that stand out, up and down.
