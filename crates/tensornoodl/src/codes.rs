@@ -9,10 +9,12 @@ use rayon::prelude::*;
 
 use crate::dense::{dot, to_single, transposed_product};
 use crate::dictionary::Dictionary;
+use crate::error::Error;
 use crate::fiber::{Coder, Scores, Work, refit, residual_of};
 use crate::params::{Params, Rule, Solver};
 use crate::screen::Shown;
 use crate::sparse::Sparse;
+use crate::stop::Stop;
 use crate::tensor::{Place, Shape, Tensor};
 use crate::untangle::{Factors, untangle};
 use crate::update::Lessons;
@@ -122,6 +124,8 @@ pub(crate) struct Encoding<'a> {
     /// Whether rows and cols have shown something, and may propose codes.
     proposing: bool,
     found: Found,
+    /// No further wave is begun once it is set.
+    stop: &'a Stop,
 }
 
 /// Ways to the code of a fiber, each the next one's short cut (`screen.rs`).
@@ -219,7 +223,12 @@ pub(crate) struct Block {
 }
 
 impl<'a> Encoding<'a> {
-    pub(crate) fn new(dictionary: &'a Dictionary, params: &'a Params, space: &'a mut Space) -> Encoding<'a> {
+    pub(crate) fn new(
+        dictionary: &'a Dictionary,
+        params: &'a Params,
+        space: &'a mut Space,
+        stop: &'a Stop,
+    ) -> Encoding<'a> {
         space.single.resize(dictionary.values().len(), 0.0);
         to_single(&mut space.single, dictionary.values(), 1.0);
         Encoding {
@@ -230,6 +239,7 @@ impl<'a> Encoding<'a> {
                 Solver::Iht => Road::Plain,
             },
             shown: None,
+            stop,
             proposing: false,
             found: Found {
                 codes: Sparse::new(dictionary.patterns()),
@@ -278,6 +288,9 @@ impl<'a> Encoding<'a> {
                 _ => 1,
             };
             for piece in 0..pieces {
+                if self.stop.is_set() {
+                    return;
+                }
                 let runs = (wave + piece * waves..runs).step_by(pieces * waves);
                 let fibers: Vec<usize> = runs.flat_map(|run| run * RUN..p.min((run + 1) * RUN)).collect();
                 let near = self.wave(tensor, offset, &fibers, small, lessons.as_deref_mut());
@@ -335,9 +348,9 @@ impl<'a> Encoding<'a> {
         2 * blocks.iter().map(|block| block.near).sum::<usize>() > fibers.len()
     }
 
-    /// What was found.
-    pub(crate) fn finish(self) -> Found {
-        self.found
+    /// What was found, unless it was stopped.
+    pub(crate) fn finish(self) -> Result<Found, Error> {
+        if self.stop.is_set() { Err(Error::Stopped) } else { Ok(self.found) }
     }
 
     /// Codes one block of fibers (at most [`BLOCK`] of them): each by the first road that proves its code.
@@ -521,10 +534,11 @@ mod tests {
 
     fn encode(tensor: &Tensor<'_>, dictionary: &Dictionary, params: &Params, first: Road) -> (Roads, Codes) {
         let (mut space, mut sums, mut frozen) = (Space::default(), update::Space::default(), Frozen::Unused);
-        let mut encoding = Encoding::new(dictionary, params, &mut space);
+        let stop = Stop::default();
+        let mut encoding = Encoding::new(dictionary, params, &mut space, &stop);
         encoding.first = first;
         encoding.add(tensor, Some(&mut Lessons::new(dictionary, params, &mut frozen, &mut sums, None)));
-        let found = encoding.finish();
+        let found = encoding.finish().unwrap();
         (found.roads, found.codes(tensor.shape()))
     }
 

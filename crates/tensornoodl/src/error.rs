@@ -94,6 +94,22 @@ pub enum Error {
         /// Shape of the tensor.
         tensor: Shape,
     },
+    /// A tensor in which nothing stands out.
+    #[error(
+        "no pattern is clearer than chance in most of five searches; asked for a number of patterns, it takes the clearest"
+    )]
+    NoPattern,
+    /// Codes that are not of the dictionary.
+    #[error("the codes are of {codes} patterns, the dictionary has {dictionary}")]
+    Patterns {
+        /// Patterns of the codes.
+        codes: usize,
+        /// Patterns of the dictionary.
+        dictionary: usize,
+    },
+    /// Work that was ended from outside; nothing has changed.
+    #[error("it was stopped")]
+    Stopped,
     /// A step that left the range of numbers. The dictionary is as it was before.
     #[error(
         "step {step} would have made a pattern zero or not finite and was not taken; \

@@ -11,6 +11,7 @@ use crate::fibers::{Fibers, Scale};
 use crate::learner::Step;
 use crate::params::{AtLeast, Below, within};
 use crate::search::Search;
+use crate::stop::Stop;
 use crate::tensor::Tensor;
 use crate::update::Strangers;
 
@@ -34,6 +35,9 @@ pub struct Grow {
     pub floor: f64,
     /// Of the random numbers that choose where to look.
     pub seed: u64,
+    /// Ends the first search.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub stop: Stop,
 }
 
 impl Grow {
@@ -49,7 +53,7 @@ impl Grow {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Growth {
     n: usize,
-    options: Grow,
+    pub(crate) options: Grow,
     /// None before the first pattern.
     pub(crate) scale: Option<Scale>,
     null: Null,
@@ -147,6 +151,7 @@ impl Growth {
         // The first patterns compete with each other, later ones find the room that is left.
         search.most = search.most.max(4 * self.n);
         search.least = self.options.least_patterns;
+        search.stop = self.options.stop.clone();
         let mut left = search.run(&sample, &mut self.null);
         if search.measure(&sample).is_some() {
             // The others; what they leave unexplained joins the sample.

@@ -14,6 +14,8 @@ use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::fibers::{Fibers, Scale};
 use crate::grow::{Grow, Growth, MOST_FIBERS};
+use crate::learner::Learner;
+use crate::params::{Params, Rule};
 use crate::search::{Account, Search};
 use crate::tensor::Tensor;
 
@@ -57,6 +59,9 @@ pub fn find(tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
     grow.check()?;
     let mut growth = Growth::new(tensor.shape().features, grow.clone());
     let columns = growth.start(tensor);
+    if grow.stop.is_set() {
+        return Err(Error::Stopped);
+    }
     Start::new(tensor, &columns, &growth.evidence(), growth.scale, grow.floor)
 }
 
@@ -158,6 +163,24 @@ pub fn judge(tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
         (scale.code, scale.floor) = (grow.floor, grow.floor);
     }
     Ok(start)
+}
+
+/// The learner that a tensor suggests: it has the patterns that [`judge`] finds there. If more tensors follow, as in a stream, it
+/// takes others up as they appear; with the paper's step it never does, and is in the units of the data.
+pub fn learner(tensor: &Tensor<'_>, params: Params, grow: Grow, stream: bool) -> Result<Learner, Error> {
+    params.check()?;
+    let found = judge(tensor, &grow)?;
+    let grow = Grow { floor: found.floor, ..grow };
+    if found.findings.is_empty() {
+        let features = tensor.shape().features;
+        return if stream { Learner::from_nothing(features, params, grow) } else { Err(Error::NoPattern) };
+    }
+    if params.rule != Rule::Adaptive {
+        return Learner::new(found.dictionary, params);
+    }
+    // One tensor has shown what it has; a stream may bring more.
+    let most_patterns = if stream { grow.most_patterns } else { Some(found.findings.len()) };
+    Learner::from_start(&found, params, Grow { least_patterns: 0, most_patterns, ..grow })
 }
 
 /// Half of the length above which fibers have half of the energy, whatever the scale.

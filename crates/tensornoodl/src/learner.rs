@@ -12,12 +12,14 @@ use std::borrow::Borrow;
 use std::time::{Duration, Instant};
 
 use crate::codes::{self, Codes, Encoding, Roads};
+use crate::dense::add_scaled;
 use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::fibers::Scale;
 use crate::grow::{Grow, Growth, Review};
 use crate::init::Start;
 use crate::params::{Params, Passes, Rule};
+use crate::stop::Stop;
 use crate::tensor::{Shape, Tensor, check_distinct};
 use crate::update::{self, Adaptive, Frozen, Lessons, Strangers, paper_step};
 
@@ -37,6 +39,8 @@ pub struct Learner {
     /// When each pattern was seen.
     seen: Vec<Seen>,
     steps: u64,
+    #[cfg_attr(feature = "serde", serde(skip))]
+    stop: Stop,
     #[cfg_attr(feature = "serde", serde(skip))]
     space: Space,
 }
@@ -125,8 +129,8 @@ impl Clone for Learner {
         let (dictionary, params, adaptive) =
             (self.dictionary.clone(), self.params.clone(), self.adaptive.clone());
         let (growth, seen) = (self.growth.clone(), self.seen.clone());
-        let (steps, space) = (self.steps, Space::default());
-        Learner { dictionary, params, adaptive, growth, seen, steps, space }
+        let (steps, stop, space) = (self.steps, self.stop.clone(), Space::default());
+        Learner { dictionary, params, adaptive, growth, seen, steps, stop, space }
     }
 
     /// Keeps the memory that this learner works in.
@@ -141,8 +145,9 @@ impl Learner {
     pub fn new(start: Dictionary, params: Params) -> Result<Learner, Error> {
         params.check()?;
         let adaptive = Adaptive::new(start.patterns());
-        let (seen, space) = (vec![Seen::default(); start.patterns()], Space::default());
-        Ok(Learner { dictionary: start, params, adaptive, growth: None, seen, steps: 0, space })
+        let seen = vec![Seen::default(); start.patterns()];
+        let (stop, space) = (Stop::default(), Space::default());
+        Ok(Learner { dictionary: start, params, adaptive, growth: None, seen, steps: 0, stop, space })
     }
 
     /// A learner that starts from nothing and finds its patterns in the data, at the first tensor and
@@ -154,9 +159,9 @@ impl Learner {
         grow.check()?;
         Shape { features, rows: 1, cols: 1 }.check()?;
         let (dictionary, adaptive) = (Dictionary::empty(features), Adaptive::new(0));
-        let growth = Some(Growth::new(features, grow));
-        let (seen, space) = (Vec::new(), Space::default());
-        Ok(Learner { dictionary, params, adaptive, growth, seen, steps: 0, space })
+        let (stop, space) = (grow.stop.clone(), Space::default());
+        let (growth, seen) = (Some(Growth::new(features, grow)), Vec::new());
+        Ok(Learner { dictionary, params, adaptive, growth, seen, steps: 0, stop, space })
     }
 
     /// A learner that goes on from what was found in a tensor, in its units.
@@ -198,6 +203,12 @@ impl Learner {
         params.check()?;
         self.params = params;
         Ok(())
+    }
+
+    /// Lets `stop` end what it does.
+    pub fn stop_by(&mut self, stop: Stop) {
+        self.growth.iter_mut().for_each(|growth| growth.options.stop = stop.clone());
+        self.stop = stop;
     }
 
     /// The parameters in units of the data.
@@ -249,9 +260,23 @@ impl Learner {
         self.check_features(tensor.shape())?;
         let params = self.scaled();
         let mut space = codes::Space::default();
-        let mut encoding = Encoding::new(&self.dictionary, &params, &mut space);
+        let mut encoding = Encoding::new(&self.dictionary, &params, &mut space, &self.stop);
         encoding.add(tensor, None);
-        Ok(encoding.finish().codes(tensor.shape()))
+        Ok(encoding.finish()?.codes(tensor.shape()))
+    }
+
+    /// The way back from codes: the fibers A X, at their places (eq:dl).
+    pub fn decode(&self, codes: &Codes) -> Result<Tensor<'static>, Error> {
+        let (rows, cols) = codes.rows_and_cols();
+        let (features, patterns) = (self.dictionary.features(), self.dictionary.patterns());
+        if codes.matrix().rows() != patterns {
+            return Err(Error::Patterns { codes: codes.matrix().rows(), dictionary: patterns });
+        }
+        let mut values = vec![0.0; features * codes.places().len()];
+        for (fiber, code) in values.chunks_exact_mut(features).zip(codes.matrix().columns()) {
+            code.iter().for_each(|&(i, x)| add_scaled(fiber, x, self.dictionary.pattern(i as usize)));
+        }
+        Ok(Tensor::trusted(Shape { features, rows, cols }, values, codes.places().to_vec()))
     }
 
     /// One step of Alg. 1: codes the tensor (I) and moves the dictionary (III). The factors (II)
@@ -346,7 +371,7 @@ impl Learner {
         let diverged = |_| Error::Diverged { step: number };
         let (mut encode_time, mut update_time) = (Duration::ZERO, Duration::ZERO);
         let params = &self.scaled();
-        let Learner { dictionary: origin, adaptive, growth, seen, steps, space, .. } = self;
+        let Learner { dictionary: origin, adaptive, growth, seen, steps, stop, space, .. } = self;
         // What the passes over this tensor have made of A(t) so far.
         let mut better: Option<Dictionary> = None;
         let mut frozen = match params.passes {
@@ -358,7 +383,7 @@ impl Learner {
             passes += 1;
             let begun = Instant::now();
             let dictionary = better.as_ref().unwrap_or(origin);
-            let mut encoding = Encoding::new(dictionary, params, &mut space.encoding);
+            let mut encoding = Encoding::new(dictionary, params, &mut space.encoding, stop);
             let strangers =
                 growth.as_ref().map(|growth| Strangers::new(shape.features, growth.scale, growth.young()));
             let mut lessons = Lessons::new(dictionary, params, &mut frozen, &mut space.lessons, strangers);
@@ -372,7 +397,7 @@ impl Learner {
                 }
                 encoding.add(part, Some(&mut lessons));
             }
-            let found = encoding.finish();
+            let found = encoding.finish()?;
             if count > 1 {
                 check_distinct(&found.places)?;
             }

@@ -89,6 +89,7 @@ pub mod recovery;
 mod screen;
 mod search;
 mod sparse;
+mod stop;
 mod sums;
 pub mod synthetic;
 mod tensor;
@@ -103,6 +104,7 @@ pub use grow::Grow;
 pub use learner::{Learner, Step};
 pub use params::{Params, Passes, Rule, Samples, Solver};
 pub use sparse::Sparse;
+pub use stop::Stop;
 pub use tensor::{Place, Shape, Tensor};
 pub use untangle::Factors;
 

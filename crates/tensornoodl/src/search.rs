@@ -18,6 +18,7 @@ use rayon::prelude::*;
 use crate::chance::{Null, ONLY, Top, climb};
 use crate::dense::transposed_product;
 use crate::fibers::{BLOCK, Fibers, Scale, dot, normalise};
+use crate::stop::Stop;
 
 /// While nothing is known of codes and noise, a fiber whose residual is longer than this share of it is unexplained,
 /// unless most residuals are that long.
@@ -58,6 +59,8 @@ pub(crate) struct Search {
     rest: f32,
     /// Of each pattern: what it had for itself when it was accepted, relative to the null.
     pub(crate) evidence: Vec<f32>,
+    /// What is found after it is set is of no use.
+    pub(crate) stop: Stop,
 }
 
 /// Codes of fibers, and what they leave.
@@ -79,7 +82,8 @@ impl Search {
     pub(crate) fn new(n: usize, known: Vec<f32>, scale: Option<Scale>, most: usize, seed: u64) -> Search {
         let (fixed, rng) = (known.len() / n, ChaCha8Rng::seed_from_u64(seed));
         let evidence = vec![0.0; fixed];
-        Search { n, patterns: known, fixed, most, least: 0, rng, scale, rest: UNEXPLAINED, evidence }
+        let (rest, stop) = (UNEXPLAINED, Stop::default());
+        Search { n, patterns: known, fixed, most, least: 0, rng, scale, rest, evidence, stop }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -124,7 +128,7 @@ impl Search {
             let coded = self.encode(fibers, None);
             let left = coded.unexplained();
             // A pattern dropped wrongly is found again.
-            if self.count() > before && left.len() >= 2 {
+            if self.count() > before && left.len() >= 2 && !self.stop.is_set() {
                 continue;
             }
             // Unless most fibers are explained, noise may be too long to explain any.
@@ -157,7 +161,7 @@ impl Search {
             self.evidence.push((1.0 / ONLY) as f32);
         }
         let mut coded = self.encode(fibers, None);
-        while misses < 2 {
+        while misses < 2 && !self.stop.is_set() {
             let all = coded.unexplained();
             let few: Vec<usize> = if all.len() <= MOST_IN_ROUND {
                 all

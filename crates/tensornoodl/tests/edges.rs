@@ -4,7 +4,8 @@
 
 use tensornoodl::synthetic::{Plan, Planted, Values};
 use tensornoodl::{
-    Dictionary, Error, Learner, Params, Passes, Place, Rule, Samples, Shape, Solver, Sparse, Tensor,
+    Codes, Dictionary, Error, Grow, Learner, Params, Passes, Place, Rule, Samples, Shape, Solver, Sparse,
+    Stop, Tensor, init,
 };
 
 fn identity(n: usize) -> Dictionary {
@@ -596,4 +597,42 @@ fn coherent_patterns_end_where_the_iteration_ends() {
     assert_eq!(same, fibers);
     // Sixty steps are not enough, so that the limit is not trivial.
     assert!(early < fibers / 2, "{early}");
+}
+
+#[test]
+fn stopped_work_leaves_everything_as_it_was() {
+    let planted = Planted::new(Plan { patterns: 30, ..Plan::default() }).unwrap();
+    let tensor = planted.tensor(1).tensor;
+    let mut learner = Learner::new(planted.start(0.35).unwrap(), Params::default()).unwrap();
+    learner.learn(&tensor).unwrap();
+    let before = learner.clone();
+    let stop = Stop::default();
+    learner.stop_by(stop.clone());
+    stop.set();
+    assert_eq!(learner.learn(&planted.tensor(2).tensor).unwrap_err(), Error::Stopped);
+    assert_eq!(learner.encode(&tensor).unwrap_err(), Error::Stopped);
+    assert_eq!(learner, before);
+    learner.stop_by(Stop::default());
+    assert_eq!(learner.learn(&planted.tensor(2).tensor).unwrap().step, 2);
+
+    // The search, too, also in the middle of it.
+    let grow = Grow { stop: stop.clone(), ..Grow::default() };
+    let features = tensor.shape().features;
+    let mut nothing = Learner::from_nothing(features, Params::default(), grow.clone()).unwrap();
+    assert_eq!(nothing.learn(&tensor).unwrap_err(), Error::Stopped);
+    assert_eq!((nothing.steps(), nothing.dictionary().patterns()), (0, 0));
+    assert_eq!(init::learner(&tensor, Params::default(), grow, true).unwrap_err(), Error::Stopped);
+}
+
+#[test]
+fn codes_lead_back_to_the_fibers() {
+    let planted = Planted::new(Plan { patterns: 30, ..Plan::default() }).unwrap();
+    let sample = planted.tensor(1);
+    let learner = Learner::new(planted.true_dictionary().clone(), Params::default()).unwrap();
+    let decoded = learner.decode(&sample.true_codes).unwrap();
+    assert_eq!((decoded.shape(), decoded.places()), (sample.tensor.shape(), sample.tensor.places()));
+    let far = decoded.values().iter().zip(sample.tensor.values()).map(|(a, b)| (a - b).abs());
+    assert!(far.fold(0.0, f64::max) < 1e-14);
+    let fewer = Codes::new(Sparse::new(29), &Tensor::from_triplets(sample.tensor.shape(), &[]).unwrap());
+    assert_eq!(learner.decode(&fewer).unwrap_err(), Error::Patterns { codes: 29, dictionary: 30 });
 }

@@ -145,6 +145,7 @@ fn search(args: &Args, source: &Source) -> anyhow::Result<Report> {
         most_patterns: patterns,
         floor: floor.unwrap_or(0.0),
         seed,
+        ..Grow::default()
     };
     let spinner = Spinner::new("looking for patterns", args.quiet || args.json);
     let begun = Instant::now();

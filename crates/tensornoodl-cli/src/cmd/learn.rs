@@ -4,12 +4,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use tensornoodl::{Error, Grow, Learner, Params, Passes, Rule, Tensor, init};
+use tensornoodl::{Error, Grow, Learner, Params, Passes, Rule, Stop, Tensor, init};
 use tensornoodl_data::{Events, Model, Query, Recipe, files, table};
 
 use crate::Interrupted;
@@ -121,7 +121,7 @@ impl Args {
         params.check().map(|()| params)
     }
 
-    fn learner(&self, events: &Events, tensor: &Tensor<'_>) -> anyhow::Result<Learner> {
+    fn learner(&self, events: &Events, tensor: &Tensor<'_>, stop: Stop) -> anyhow::Result<Learner> {
         let params = self.params(events)?;
         if let Some(path) = &self.start {
             let start = Model::load(path)?;
@@ -140,27 +140,16 @@ impl Args {
             least_patterns: patterns.unwrap_or(0),
             most_patterns: patterns,
             seed: self.seed,
+            stop,
             ..Grow::default()
         };
-        let found = init::judge(tensor, &grow)?;
-        let grow = Grow { floor: found.floor, ..grow };
-        if found.findings.is_empty() && events.steps.is_none() {
-            return Err(anyhow!(
+        init::learner(tensor, params, grow, events.steps.is_some()).map_err(|error| match error {
+            Error::NoPattern => anyhow!(
                 "no pattern of {} is clearer than chance in most of five searches; --patterns N takes the N clearest",
                 self.table.name()
-            ));
-        }
-        if found.findings.is_empty() {
-            return Ok(Learner::from_nothing(tensor.shape().features, params, grow)?);
-        }
-        // The paper's method, in the units of the data; its patterns are those it starts with.
-        if self.eta_a.is_some() {
-            return Ok(Learner::new(found.dictionary, params)?);
-        }
-        // One tensor has shown what it has; a stream may bring more.
-        let most_patterns = if events.steps.is_some() { patterns } else { Some(found.findings.len()) };
-        let grow = Grow { least_patterns: 0, most_patterns, ..grow };
-        Ok(Learner::from_start(&found, params, grow)?)
+            ),
+            error => error.into(),
+        })
     }
 }
 
@@ -216,12 +205,13 @@ pub(crate) fn learn(
         return Err(Error::Parameter { name, value, rule }.into());
     }
     let recipe: Recipe = args.recipe.parse()?;
-    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // A second one ends it at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
+        signal_hook::flag::register(signal, Arc::clone(&flag))?;
     }
+    let stop = Stop::from(flag);
     let quiet = args.quiet || args.json;
     let spinner = Spinner::new("reading", quiet);
     let start = args.start.as_deref().map(Model::load).transpose()?;
@@ -252,7 +242,11 @@ pub(crate) fn learn(
             align(&mut events, start, path)?;
         }
         let spinner = Spinner::new("looking for patterns", quiet);
-        let learner = args.learner(&events, &recipe.apply(events.tensor(0)?)?)?;
+        let learner = args.learner(&events, &recipe.apply(events.tensor(0)?)?, stop.clone());
+        let learner = learner.map_err(|error| match error.downcast_ref() {
+            Some(Error::Stopped) => Interrupted { step: 0, output: args.output.clone() }.into(),
+            _ => error,
+        })?;
         spinner.finish();
         Model::new(learner, &events, recipe, &args.table.name(), query, command, args.seed)
     };
@@ -266,16 +260,19 @@ pub(crate) fn learn(
     let bar = if quiet || steps == 1 { ProgressBar::hidden() } else { ProgressBar::new(steps as u64) };
     let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let first = model.card.history.len();
+    model.learner.stop_by(stop);
     for step in first..steps {
-        if stop.load(Ordering::Relaxed) {
-            // Nothing new is not worth the model that may be there.
-            if step > first {
-                model.save(&args.output)?;
-            }
-            return Err(Interrupted { step, output: args.output.clone() }.into());
-        }
         let tensor = model.card.recipe.apply(events.tensor(step)?)?;
-        model.learn(&tensor)?;
+        match model.learn(&tensor) {
+            Err(tensornoodl_data::Error::Tensor(Error::Stopped)) => {
+                // Nothing new is not worth the model that may be there.
+                if step > first {
+                    model.save(&args.output)?;
+                }
+                return Err(Interrupted { step, output: args.output.clone() }.into());
+            }
+            learned => learned?,
+        };
         let record = &model.card.history[step];
         bar.set_position(step as u64 + 1);
         bar.set_message(format!(
