@@ -144,7 +144,7 @@ impl Events {
     }
 
     /// What rows and cols belong to.
-    pub(crate) fn group(&mut self, known: &BTreeMap<String, String>) {
+    pub fn group(&mut self, known: &BTreeMap<String, String>) {
         let groups = |labels: &Labels| {
             labels.names.iter().map(|name| known.get(name).cloned().unwrap_or_default()).collect()
         };
@@ -152,7 +152,7 @@ impl Events {
     }
 
     /// Names rows and cols; a label that has no name stays as it is, and one whose name is another's too stands beside it.
-    pub(crate) fn name(&mut self, known: &BTreeMap<String, String>) {
+    pub fn name(&mut self, known: &BTreeMap<String, String>) {
         for labels in [&mut self.rows, &mut self.cols] {
             let mut times: FxHashMap<&str, usize> = FxHashMap::default();
             let named = |label: &String| known.get(label).map_or(label.clone(), Clone::clone);

@@ -1,6 +1,7 @@
 //! Labels of an axis: collected in the order they come, put in order at the end.
 
 use rustc_hash::FxHashMap;
+use tensornoodl::{Shape, Tensor};
 
 use crate::axis::{Axis, Grid, MOST_FEATURES, Unit, time};
 use crate::error::Error;
@@ -198,6 +199,30 @@ impl Collector {
             _ => number.to_string(),
         }
     }
+}
+
+/// The same tensor with the features of a model, in their order; what the model does not know is left out. Also returns how many
+/// entries that are.
+pub fn align(
+    tensor: &Tensor<'_>,
+    features: &[String],
+    model: &[String],
+) -> Result<(Tensor<'static>, usize), Error> {
+    let places: FxHashMap<&str, usize> = model.iter().map(String::as_str).zip(0..).collect();
+    let place: Vec<Option<usize>> =
+        features.iter().map(|name| places.get(name.as_str()).copied()).collect();
+    let mut values = vec![0.0; model.len() * tensor.fibers()];
+    let mut lost = 0;
+    for (fiber, aligned) in values.chunks_exact_mut(model.len()).enumerate() {
+        for (value, place) in tensor.fiber(fiber).iter().zip(&place) {
+            match place {
+                Some(place) => aligned[*place] = *value,
+                None => lost += usize::from(*value != 0.0),
+            }
+        }
+    }
+    let shape = Shape { features: model.len(), ..tensor.shape() };
+    Ok((Tensor::from_fibers(shape, values, tensor.places().to_vec())?, lost))
 }
 
 /// Sorts by label: as numbers if all are, so that 9 comes before 10, and 1 and 1.0 in some order that is always the same.

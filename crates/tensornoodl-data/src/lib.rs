@@ -37,7 +37,7 @@ pub mod tns;
 pub use axis::{Axis, Grid, Unit};
 pub use error::Error;
 pub use events::{At, Counter, Events, Tally};
-pub use labels::Labels;
+pub use labels::{Labels, align};
 pub use lookup::Lookup;
 pub use model::{Card, Group, Known, MEMBER, Model, Record};
 pub use query::{Filter, Query, Value};

@@ -108,6 +108,55 @@ pub struct Card {
     pub history: Vec<Record>,
 }
 
+impl Card {
+    /// Of a tensor with these labels of features, rows and cols; nothing is known yet of where it comes from.
+    pub fn new(query: Query, [features, rows, cols]: [Vec<String>; 3]) -> Card {
+        Card {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION").into(),
+            table: String::new(),
+            command: String::new(),
+            query,
+            recipe: Recipe::default(),
+            features,
+            rows,
+            cols,
+            steps: Vec::new(),
+            row_groups: Vec::new(),
+            col_groups: Vec::new(),
+            seed: 0,
+            tally: Tally::default(),
+            history: Vec::new(),
+        }
+    }
+
+    /// Where these rows and cols stand among those of the model; those that are new stand at its end from now on.
+    pub fn place(&mut self, rows: &[String], cols: &[String]) -> [Vec<u32>; 2] {
+        [
+            place(&mut self.rows, &mut self.row_groups, rows),
+            place(&mut self.cols, &mut self.col_groups, cols),
+        ]
+    }
+}
+
+/// Where labels stand among those that are known, to which new ones are added; nothing is known of their groups.
+fn place(known: &mut Vec<String>, groups: &mut Vec<String>, labels: &[String]) -> Vec<u32> {
+    if known.starts_with(labels) {
+        return (0..labels.len() as u32).collect();
+    }
+    let grouped = !groups.is_empty();
+    let mut places: HashMap<String, u32> = known.iter().cloned().zip(0..).collect();
+    let mut place = |label: &String| {
+        let next = known.len() as u32;
+        *places.entry(label.clone()).or_insert_with(|| {
+            known.push(label.clone());
+            groups.extend(grouped.then(String::new));
+            next
+        })
+    };
+    labels.iter().map(&mut place).collect()
+}
+
 /// What happened in a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -140,23 +189,23 @@ impl Model {
         command: &str,
         seed: u64,
     ) -> Model {
+        let labels = [&events.features, &events.rows, &events.cols].map(|labels| labels.names.clone());
         let card = Card {
-            format: FORMAT,
-            version: env!("CARGO_PKG_VERSION").into(),
             table: table.into(),
             command: command.into(),
-            query,
             recipe,
-            features: events.features.names.clone(),
-            rows: events.rows.names.clone(),
-            cols: events.cols.names.clone(),
             steps: events.steps.as_ref().map_or(vec!["all".into()], |steps| steps.names.clone()),
             row_groups: events.row_groups.clone(),
             col_groups: events.col_groups.clone(),
             seed,
             tally: events.tally.clone(),
-            history: Vec::new(),
+            ..Card::new(query, labels)
         };
+        Model::with_card(learner, card)
+    }
+
+    /// Before the first step, of whatever the card says.
+    pub fn with_card(learner: Learner, card: Card) -> Model {
         Model { card, learner, factors: Vec::new(), blocks: Vec::new() }
     }
 

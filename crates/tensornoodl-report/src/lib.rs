@@ -41,9 +41,18 @@ struct Page<'m> {
     pattern_values: Vec<Vec<f64>>,
 }
 
+/// What a piece of a page shows.
+#[derive(Serialize)]
+struct Cards<'m> {
+    sentence: String,
+    patterns: Vec<&'m Pattern>,
+    more: usize,
+}
+
 #[derive(Serialize)]
 struct Pattern {
     number: usize,
+    energy: f64,
     share: String,
     rank_one: String,
     picture: String,
@@ -99,7 +108,7 @@ pub fn html(model: &Model) -> Result<String, Error> {
     let stream = card.history.len() > 1;
     let fits: Vec<f64> = card.history.iter().map(|record| 1.0 - record.fit * record.fit).collect();
     let learned = &card.steps[..card.history.len()];
-    let table = card.table.rsplit(['/', '\\']).next().unwrap_or(&card.table);
+    let table = table_name(card);
     let weights = weights(model);
     let dictionary = model.learner.dictionary();
     let page = Page {
@@ -121,6 +130,27 @@ pub fn html(model: &Model) -> Result<String, Error> {
             .collect(),
     };
     environment.get_template("page")?.render(Serde(&page))
+}
+
+/// Those patterns that hold most, as a piece of a page: small pictures, and the first names of each.
+pub fn cards(model: &Model, most: usize) -> Result<String, Error> {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.add_template("cards", include_str!("cards.html"))?;
+    let all = patterns(model);
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_by(|&a, &b| all[b].energy.total_cmp(&all[a].energy));
+    let cards = Cards {
+        sentence: sentence(model, table_name(&model.card)),
+        more: order.len().saturating_sub(most),
+        patterns: order.iter().take(most).map(|&i| &all[i]).collect(),
+    };
+    environment.get_template("cards")?.render(Serde(&cards))
+}
+
+/// The table, without its folder.
+fn table_name(card: &Card) -> &str {
+    card.table.rsplit(['/', '\\']).next().unwrap_or(&card.table)
 }
 
 /// Four digits are enough to look at.
@@ -217,6 +247,7 @@ fn patterns(model: &Model) -> Vec<Pattern> {
             let number = i + 1;
             Pattern {
                 number,
+                energy: energy[i],
                 share: format!("{:.0} %", 100.0 * energy[i] / all),
                 rank_one: format!("{:.0} %", 100.0 * rank_one),
                 picture: pictures::pattern(dictionary.pattern(i), card, &format!("Pattern {number}")),

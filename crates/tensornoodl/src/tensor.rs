@@ -123,14 +123,27 @@ impl<'a> Tensor<'a> {
         if values.len() != expected {
             return Err(Error::Length { what: "fibers", got: values.len(), expected });
         }
+        check_places(&places, shape)?;
         for (column, &place) in values.chunks_exact(shape.features).zip(places.iter()) {
-            if place.row as usize >= shape.rows || place.col as usize >= shape.cols {
-                return Err(Error::PlaceOutOfBounds { place, shape });
-            }
             check_finite(column, place)?;
         }
-        check_distinct(&places)?;
         Ok(Tensor { shape, values, places })
+    }
+
+    /// The same fibers elsewhere, in a tensor with other rows and cols. They are not copied.
+    pub fn moved(
+        &self,
+        rows: usize,
+        cols: usize,
+        places: impl Into<Cow<'a, [Place]>>,
+    ) -> Result<Tensor<'_>, Error> {
+        let (shape, places) = (Shape { rows, cols, ..self.shape }, places.into());
+        shape.check()?;
+        if places.len() != self.places.len() {
+            return Err(Error::Length { what: "places", got: places.len(), expected: self.places.len() });
+        }
+        check_places(&places, shape)?;
+        Ok(Tensor { shape, values: (&*self.values).into(), places })
     }
 
     /// Fibers made by this crate, known to fit.
@@ -138,8 +151,8 @@ impl<'a> Tensor<'a> {
         Tensor { shape, values: values.into(), places: places.into() }
     }
 
-    /// Y, for its memory.
-    pub(crate) fn into_values(self) -> Vec<f64> {
+    /// Y (n x p), column by column, for its memory.
+    pub fn into_values(self) -> Vec<f64> {
         self.values.into_owned()
     }
 
@@ -167,6 +180,16 @@ impl<'a> Tensor<'a> {
     /// The place of every fiber.
     pub fn places(&self) -> &[Place] {
         &self.places
+    }
+}
+
+/// All places in the tensor, no two the same.
+fn check_places(places: &[Place], shape: Shape) -> Result<(), Error> {
+    let outside =
+        |place: &&Place| place.row as usize >= shape.rows || place.col as usize >= shape.cols;
+    match places.iter().find(outside) {
+        Some(&place) => Err(Error::PlaceOutOfBounds { place, shape }),
+        None => check_distinct(places),
     }
 }
 

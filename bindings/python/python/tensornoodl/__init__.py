@@ -1,0 +1,49 @@
+"""Online CP/PARAFAC factorization of streams of sparse tensors.
+
+>>> import tensornoodl as tn
+>>> planted = tn.Planted(features=40, patterns=5, rows=30, cols=30, alpha=0.2, beta=0.2)
+>>> model = tn.TensorNOODL().fit(planted.tensor(t) for t in range(1, 6))
+>>> tn.match(model.components_, planted.patterns).error < 1e-10
+True
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ._core import Codes, Events, Match, Planted, Tensor, __version__
+from ._estimator import Group, TensorNOODL, load
+from ._inputs import NotFittedError, from_events, from_fibers, match
+
+if TYPE_CHECKING:
+    from ._noodl import NOODL
+
+__all__ = [
+    "NOODL",
+    "Codes",
+    "Events",
+    "Group",
+    "Match",
+    "NotFittedError",
+    "Planted",
+    "Tensor",
+    "TensorNOODL",
+    "__version__",
+    "from_events",
+    "from_fibers",
+    "load",
+    "match",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # scikit-learn is needed for this one alone, and takes a second to import.
+    if name == "NOODL":
+        from ._noodl import NOODL
+
+        return NOODL
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,345 @@
+"""What people have, as tensors: arrays, sparse arrays, labelled arrays, fibers, tables of events."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Union
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _core
+from ._core import Codes, Events, Match, Tensor
+
+Floats = NDArray[np.float64]
+
+#: One tensor, whatever it is kept in.
+TensorLike = Union[Tensor, NDArray[Any], tuple[Any, ...], Any]
+
+#: Names of the axes of a labelled array: feature, row, col.
+Dims = Sequence[str]
+
+
+class NotFittedError(ValueError, AttributeError):
+    """Something was asked for that is known only after ``fit``."""
+
+
+def from_events(
+    table: Any,
+    *,
+    feature: str,
+    row: str,
+    col: str,
+    step: str | None = None,
+    value: str = "count",
+    where: str | Sequence[str] = (),
+    average_over: str | None = None,
+    keep_rows: int | None = None,
+    square: bool = False,
+    names: str | Mapping[str, str] | None = None,
+    groups: str | Mapping[str, str] | None = None,
+) -> Events:
+    """Count the events of a table into a stream of labelled tensors.
+
+    Parameters
+    ----------
+    table
+        Anything with an Arrow C stream, such as a DataFrame of pandas (which needs pyarrow for it) or Polars, or a table of pyarrow;
+        or the path of a CSV file (also packed by gzip) or a Parquet file.
+    feature, row, col
+        What a pattern extends over, who takes part, and with whom: a column, or made of columns: ``month(c)``, ``week(c)``, ``day(c)``,
+        ``hour(c)``, ``weekday(c)``, ``weekhour(c)``, ``bin(c,10)``, ``grid(x,y,12x10)``, ``court(x,y,12x10)``.
+    step
+        What makes a tensor of the stream; without it there is one.
+    value
+        What a cell holds: ``count``, ``sum(column)`` or ``mean(column)``.
+    where
+        Only events with this, such as ``"points>=2"`` or ``"sender!=@receiver"`` (@ stands before a column).
+    average_over
+        Divide cells by the number of distinct values of this column at their place.
+    keep_rows
+        Only so many rows, those with most events.
+    square
+        Rows and cols are the same people: either axis gets the labels of both.
+    names, groups
+        Names of rows and cols, and what they are known to belong to: a mapping, or ``"people.csv(id,name)"``.
+    """
+    filters = [where] if isinstance(where, str) else list(where)
+    path = os.fspath(table) if isinstance(table, (str, os.PathLike)) else None
+    source: Any = path
+    if path is None:
+        if not hasattr(table, "__arrow_c_stream__"):
+            raise TypeError(
+                f"the table is of type {_name(table)}, it must be a path, or have an Arrow C stream, as DataFrames of pandas and "
+                "Polars and tables of pyarrow have"
+            )
+        # Only what is needed: a column that Arrow has no kind for may stand beside it.
+        source = table.__arrow_c_stream__()
+    return _core.from_events(
+        source,
+        feature=feature,
+        row=row,
+        col=col,
+        step=step,
+        value=value,
+        filters=filters,
+        average_over=average_over,
+        keep_rows=None if keep_rows is None else _count("keep_rows", keep_rows),
+        square=square,
+        names=dict(names) if isinstance(names, Mapping) else names,
+        groups=dict(groups) if isinstance(groups, Mapping) else groups,
+    )
+
+
+def from_fibers(
+    fibers: ArrayLike,
+    places: ArrayLike,
+    shape: tuple[int, int] | None = None,
+    *,
+    features: Iterable[object] | None = None,
+    rows: Iterable[object] | None = None,
+    cols: Iterable[object] | None = None,
+    step: str | None = None,
+) -> Tensor:
+    """A tensor of fibers (p x n) at places (p x 2: row and col), in ``shape`` (rows, cols). Fibers in C order, float64, are not copied."""
+    array = _floats("fibers", fibers, 2)
+    at = _wholes("places", places, 2)
+    count = shape if shape is not None else (None, None)
+    if rows is not None:
+        rows = [str(label) for label in rows]
+        count = (len(rows) if count[0] is None else count[0], count[1])
+    if cols is not None:
+        cols = [str(label) for label in cols]
+        count = (count[0], len(cols) if count[1] is None else count[1])
+    labels = (_labels(features), _labels(rows), _labels(cols))
+    return Tensor.from_fibers(array, at, count[0], count[1], labels=labels, step=step)
+
+
+def match(found: ArrayLike, truth: ArrayLike) -> Match:
+    """Which found pattern stands for which true one (both m x n), and how near they are, up to order and sign."""
+    return Match(_floats("found", found, 2), _floats("truth", truth, 2))
+
+
+def as_tensor(X: TensorLike, dims: Dims | None = None) -> Tensor:
+    """One tensor of n features x J rows x K cols."""
+    if isinstance(X, Tensor):
+        return X
+    if _is_of(X, "xarray", "DataArray"):
+        return _from_xarray(X, dims)
+    if isinstance(X, tuple):
+        if len(X) == 3:
+            coords, values, shape = X
+            return _from_coords(coords, values, shape)
+        if len(X) == 2:
+            return from_fibers(*X)
+        raise ValueError(
+            f"a tuple of {len(X)} is given, it must be (coords, values, shape) or (fibers, places)"
+        )
+    # COO of the package sparse, and what is kept likewise.
+    if hasattr(X, "coords") and hasattr(X, "data") and hasattr(X, "shape") and not isinstance(X, np.ndarray):
+        fill = getattr(X, "fill_value", 0)
+        if fill != 0:
+            raise ValueError(f"the fill value is {fill}, it must be 0")
+        return _from_coords(X.coords, X.data, X.shape)
+    if isinstance(X, Codes):
+        raise TypeError("codes are given, a tensor is needed: inverse_transform makes one of them")
+    array = X if isinstance(X, np.ndarray) else np.asarray(X)
+    if array.ndim != 3:
+        raise ValueError(
+            f"the array has {array.ndim} dimensions, it must have 3: features, rows and cols"
+        )
+    return Tensor.from_dense(_kind("the array", array))
+
+
+def as_codes(X: Any) -> Codes:
+    """Codes of m patterns x J rows x K cols."""
+    return X if isinstance(X, Codes) else Codes.from_tensor(as_tensor(X))
+
+
+def as_stream(X: Any, dims: Dims | None = None) -> tuple[Iterator[Tensor], int | None, bool]:
+    """The tensors of whatever is given, how many there are if that is known, and whether more than one was meant."""
+    if isinstance(X, Events):
+        return (X[t] for t in range(len(X))), len(X), X.is_stream
+    if _is_of(X, "xarray", "DataArray") and dims is not None and X.ndim == 4:
+        (along,) = [name for name in X.dims if name not in dims] or [None]
+        if along is not None:
+            parts = (X.isel({along: t}) for t in range(X.sizes[along]))
+            return (as_tensor(part, dims) for part in parts), X.sizes[along], True
+    if isinstance(X, list) and X and not isinstance(X[0], (list, int, float)):
+        return (as_tensor(one, dims) for one in X), len(X), True
+    if isinstance(X, Iterator):
+        return (as_tensor(one, dims) for one in X), None, True
+    return iter([as_tensor(X, dims)]), 1, False
+
+
+def seed_of(random_state: Any) -> int:
+    """A seed; a generator gives one and moves on."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, (int, np.integer)):
+        if random_state < 0:
+            raise ValueError(f"random_state is {random_state}, it must be at least 0")
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    raise TypeError(
+        f"random_state is of type {_name(random_state)}, it must be a whole number, None, or a generator of NumPy"
+    )
+
+
+def options(
+    *,
+    patterns: int | str,
+    passes: int | str | None,
+    eta_a: float | None,
+    eta_x: float,
+    tau: float,
+    code_floor: float,
+    forgetting: float,
+    random_state: Any,
+    n_jobs: int | None,
+    stream: bool,
+    name: str,
+) -> dict[str, Any]:
+    """Parameters as the core takes them; ``name`` is what the number of patterns is called."""
+    count = None if isinstance(patterns, str) and patterns == "auto" else _count(name, patterns)
+    if passes is None:
+        # One tensor is learned from until it has nothing more to tell.
+        many = 1 if stream else None if eta_a is None else 100
+    else:
+        many = None if isinstance(passes, str) and passes == "auto" else _count("passes", passes)
+    return {
+        "patterns": count,
+        "passes": many,
+        "eta_a": None if eta_a is None else _real("eta_a", eta_a),
+        "eta_x": _real("eta_x", eta_x),
+        "tau": _real("tau", tau),
+        "code_floor": _real("code_floor", code_floor),
+        "forgetting": _real("forgetting", forgetting),
+        "seed": seed_of(random_state),
+        "jobs": jobs_of(n_jobs),
+    }
+
+
+def jobs_of(n_jobs: int | None) -> int:
+    """Threads; 0 for as many as there are cores."""
+    if n_jobs is None or (isinstance(n_jobs, (int, np.integer)) and n_jobs == -1):
+        return 0
+    return _count("n_jobs", n_jobs)
+
+
+def patterns_of(init: Any) -> Floats:
+    """Patterns (m x n) of an array, or of a CP tensor (weights, [A, B, C])."""
+    if isinstance(init, np.ndarray):
+        return _floats("init", init, 2)
+    factors = getattr(init, "factors", None)
+    if factors is None and isinstance(init, tuple) and len(init) == 2:
+        factors = init[1]
+    if factors is not None:
+        return np.ascontiguousarray(_floats("init", factors[0], 2).T)
+    return _floats("init", init, 2)
+
+
+def _from_coords(coords: Any, values: Any, shape: Any) -> Tensor:
+    at = _wholes("coords", coords, 2)
+    data = _floats("values", values, 1)
+    if len(shape) != 3:
+        raise ValueError(f"the shape is {tuple(shape)}, it must have 3 numbers: features, rows and cols")
+    lengths = (int(shape[0]), int(shape[1]), int(shape[2]))
+    if min(lengths) < 0:
+        raise ValueError(f"the shape is {lengths}, its numbers must be at least 1")
+    return Tensor.from_coords(at, data.astype(np.float64, copy=False), lengths)
+
+
+def _from_xarray(X: Any, dims: Dims | None) -> Tensor:
+    names = tuple(X.dims) if dims is None else tuple(dims)
+    if len(names) != 3 or set(names) != set(X.dims):
+        raise ValueError(f"the array has the dimensions {tuple(X.dims)}, they must be feature, row and col: {names}")
+    X = X.transpose(*names)
+    labels = tuple(_coordinate(X, name) for name in names)
+    axes = tuple(_axis(X, name) for name in names)
+    steps = [name for name in X.coords if name not in names and X.coords[name].ndim == 0]
+    step = _text(X.coords[steps[0]].values[()]) if len(steps) == 1 else None
+    data = X.data
+    if hasattr(data, "coords"):
+        at, values = _wholes("coords", data.coords, 2), _floats("values", data.data, 1)
+        return Tensor.from_coords(at, values, tuple(data.shape), labels=labels, dims=axes, step=step)
+    return Tensor.from_dense(_kind("the array", np.asarray(data)), labels=labels, dims=axes, step=step)
+
+
+def _coordinate(X: Any, name: str) -> list[str] | None:
+    return [_text(value) for value in X.coords[name].values] if name in X.coords else None
+
+
+def _axis(X: Any, name: str) -> str:
+    """An axis in words: times and numbers have an order that pictures show."""
+    if name not in X.coords:
+        return f"bin({name},1)"
+    kind = X.coords[name].dtype.kind
+    return f"day({name})" if kind == "M" else f"bin({name},1)" if kind in "iuf" else str(name)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, np.datetime64):
+        text = str(np.datetime_as_string(value, unit="s"))
+        return text.removesuffix("T00:00:00")
+    return str(value)
+
+
+def _labels(labels: Iterable[object] | None) -> list[str] | None:
+    return None if labels is None else [str(label) for label in labels]
+
+
+def _floats(what: str, values: ArrayLike, ndim: int) -> NDArray[Any]:
+    array = values if isinstance(values, np.ndarray) else np.asarray(values)
+    if array.ndim != ndim:
+        raise ValueError(f"{what}: the array has {array.ndim} dimensions, it must have {ndim}")
+    return _kind(what, array)
+
+
+def _kind(what: str, array: NDArray[Any]) -> NDArray[Any]:
+    """As it is if it is float64 or float32 in this machine's order of bytes; other numbers are converted."""
+    if array.dtype in (np.float64, np.float32) and array.dtype.isnative:
+        return np.asarray(array)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{what} has values of type {array.dtype}, they must be real numbers")
+    return array.astype(np.float64)
+
+
+def _wholes(what: str, values: ArrayLike, ndim: int) -> NDArray[np.int64]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" and array.size:
+        raise TypeError(f"{what} has values of type {array.dtype}, they must be whole numbers")
+    if array.ndim != ndim:
+        raise ValueError(f"{what}: the array has {array.ndim} dimensions, it must have {ndim}")
+    return array.astype(np.int64, copy=False)
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, (bool, str)) or not isinstance(value, (int, np.integer)):
+        rule = "a number above 0 or 'auto'" if name != "n_jobs" else "a number above 0, -1 or None"
+        raise (ValueError if isinstance(value, str) else TypeError)(f"{name} is {value!r}, it must be {rule}")
+    if value < 1:
+        raise ValueError(f"{name} is {value}, it must be at least 1")
+    return int(value)
+
+
+def _real(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {value!r}, it must be a number") from None
+
+
+def _name(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+
+
+def _is_of(value: object, module: str, name: str) -> bool:
+    """Whether it is of a class, which is not imported for that."""
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(value, getattr(loaded, name))

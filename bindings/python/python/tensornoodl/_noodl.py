@@ -1,0 +1,161 @@
+"""The dictionary learner for samples x features, in scikit-learn's ways."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _core
+from ._inputs import jobs_of, options
+
+try:
+    from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError:
+    raise ImportError("NOODL needs scikit-learn 1.6 or newer: pip install scikit-learn") from None
+
+
+class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Learns a dictionary in which samples have sparse codes, exactly where they do.
+
+    It takes the place of :class:`sklearn.decomposition.MiniBatchDictionaryLearning`, with nothing to tune: no penalty that biases the
+    codes, no batch size, and the number of atoms may be left to the data.
+
+    Parameters
+    ----------
+    n_components
+        How many atoms, or ``"auto"`` to let the data speak.
+    passes
+        Passes over the samples of ``fit``: a number, or ``"auto"``, as long as they help. ``partial_fit`` makes one.
+    dict_init : array (n_components, n_features)
+        Atoms to start from; ``code_floor`` and ``tau`` are in the units of the data then.
+    sparse_codes
+        Whether ``transform`` returns a CSR array of SciPy; a dense array otherwise.
+    eta_a, eta_x, tau, code_floor, forgetting, random_state, n_jobs, callback
+        As in :class:`tensornoodl.TensorNOODL`.
+
+    Attributes
+    ----------
+    components_ : array (n_components_, n_features)
+        The atoms, of unit length.
+    n_components_, n_features_in_, n_iter_, n_steps_ : int
+    """
+
+    def __init__(
+        self,
+        n_components: int | str | None = "auto",
+        *,
+        passes: int | str = "auto",
+        dict_init: NDArray[Any] | None = None,
+        sparse_codes: bool = False,
+        eta_a: float | None = None,
+        eta_x: float = 0.2,
+        tau: float = 0.1,
+        code_floor: float = 1.0,
+        forgetting: float = 0.0,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        callback: Callable[[dict[str, Any]], object] | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.passes = passes
+        self.dict_init = dict_init
+        self.sparse_codes = sparse_codes
+        self.eta_a = eta_a
+        self.eta_x = eta_x
+        self.tau = tau
+        self.code_floor = code_floor
+        self.forgetting = forgetting
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.callback = callback
+
+    def fit(self, X: Any, y: None = None) -> NOODL:
+        """Learn the atoms of samples (n_samples, n_features)."""
+        samples = self._samples(X, reset=True)
+        self._begin(samples, stream=False)
+        return self._learn(samples)
+
+    def partial_fit(self, X: Any, y: None = None) -> NOODL:
+        """Go on learning from further samples; atoms that they show for the first time are taken up."""
+        first = not hasattr(self, "_learner")
+        samples = self._samples(X, reset=first)
+        if first:
+            self._begin(samples, stream=True)
+        return self._learn(samples)
+
+    def transform(self, X: Any) -> Any:
+        """Sparse codes of samples: (n_samples, n_components_)."""
+        check_is_fitted(self, "_learner")
+        samples = self._samples(X, reset=False)
+        starts, indices, values = self._learner.encode(_double(samples), jobs_of(self.n_jobs))
+        shape = (len(samples), self.n_components_)
+        values = values.astype(samples.dtype, copy=False)
+        if self.sparse_codes:
+            from scipy.sparse import csr_array
+
+            return csr_array((values, indices, starts), shape=shape)
+        codes = np.zeros(shape, dtype=samples.dtype)
+        codes[np.repeat(np.arange(len(samples)), np.diff(starts)), indices] = values
+        return codes
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Samples that codes stand for."""
+        check_is_fitted(self, "_learner")
+        return X @ self.components_
+
+    def score(self, X: Any, y: None = None) -> float:
+        """The share of the samples' energy that their codes explain, at most 1."""
+        samples = self._samples(X, reset=False)
+        rest = samples - self.inverse_transform(self.transform(samples))
+        energy = float((samples**2).sum())
+        return 1.0 - float((rest**2).sum()) / energy if energy > 0 else 0.0
+
+    def _samples(self, X: Any, reset: bool) -> NDArray[Any]:
+        array: NDArray[Any] = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], order="C")
+        return array
+
+    def _begin(self, samples: NDArray[Any], stream: bool) -> None:
+        patterns = samples.shape[1] if self.n_components is None else self.n_components
+        given = options(
+            patterns=patterns,
+            passes=1 if stream else self.passes,
+            eta_a=self.eta_a,
+            eta_x=self.eta_x,
+            tau=self.tau,
+            code_floor=self.code_floor,
+            forgetting=self.forgetting,
+            random_state=self.random_state,
+            n_jobs=self.n_jobs,
+            stream=stream,
+            name="n_components",
+        )
+        start = None if self.dict_init is None else np.ascontiguousarray(self.dict_init, dtype=np.float64)
+        self._learner = _core.Learner.begin(_double(samples), given, stream, start)
+
+    def _learn(self, samples: NDArray[Any]) -> NOODL:
+        record = self._learner.learn(_double(samples), jobs_of(self.n_jobs))
+        self.components_ = self._learner.patterns().astype(samples.dtype, copy=False)
+        self.n_components_ = len(self.components_)
+        self.n_steps_ = record["step"]
+        self.n_iter_ = record["passes"]
+        if self.callback is not None:
+            self.callback(record)
+        return self
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _double(samples: NDArray[Any]) -> NDArray[np.float64]:
+    return samples.astype(np.float64, copy=False)

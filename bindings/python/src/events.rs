@@ -1,0 +1,202 @@
+//! Tables of events, from files and from tables in memory.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use pyo3::exceptions::{PyIndexError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PySlice};
+use tensornoodl::Stop;
+use tensornoodl_data::{Query, table};
+
+use crate::run::run;
+use crate::tensor::{Labels, Tensor};
+use crate::wrong;
+
+/// A table of events, counted: a stream of tensors with the same labels.
+#[pyclass(frozen, module = "tensornoodl")]
+pub(crate) struct Events {
+    pub(crate) events: tensornoodl_data::Events,
+    pub(crate) query: Query,
+    /// As messages and the report call it.
+    pub(crate) table: String,
+    /// Numbers of the steps that it has, of all that the table has.
+    steps: Vec<usize>,
+    labels: Labels,
+}
+
+/// A second table, or what it says.
+#[derive(FromPyObject)]
+enum Known {
+    Lookup(String),
+    Map(BTreeMap<String, String>),
+}
+
+impl Known {
+    fn read(self) -> Result<BTreeMap<String, String>, tensornoodl_data::Error> {
+        match self {
+            Known::Lookup(text) => text.parse::<tensornoodl_data::Lookup>()?.read(),
+            Known::Map(map) => Ok(map),
+        }
+    }
+}
+
+/// Counts the events of a table into a stream of tensors.
+#[pyfunction]
+#[pyo3(signature = (source, *, feature, row, col, step=None, value="count", filters=Vec::new(), average_over=None, keep_rows=None,
+                    square=false, names=None, groups=None))]
+#[expect(clippy::too_many_arguments, reason = "they are named in Python")]
+pub(crate) fn from_events(
+    py: Python<'_>,
+    source: Bound<'_, PyAny>,
+    feature: &str,
+    row: &str,
+    col: &str,
+    step: Option<&str>,
+    value: &str,
+    filters: Vec<String>,
+    average_over: Option<String>,
+    keep_rows: Option<usize>,
+    square: bool,
+    names: Option<Known>,
+    groups: Option<Known>,
+) -> PyResult<Events> {
+    let query = || {
+        Ok(Query {
+            feature: feature.parse()?,
+            row: row.parse()?,
+            col: col.parse()?,
+            step: step.map(str::parse).transpose()?,
+            value: value.parse()?,
+            average_over,
+            keep_rows,
+            filters: filters.iter().map(|filter| filter.parse()).collect::<Result<_, _>>()?,
+            square,
+            names: None,
+            groups: None,
+        })
+    };
+    let query = query().map_err(|error: tensornoodl_data::Error| wrong(error))?;
+    let never = Stop::default();
+    let (table, mut events) = if let Ok(path) = source.extract::<PathBuf>() {
+        let events = run(py, 0, &never, || table::read(&path, query.clone()))?;
+        (path.display().to_string(), events.map_err(wrong)?)
+    } else {
+        return Err(PyTypeError::new_err("no table"));
+    };
+    let query = events.resolve(query);
+    if let Some(groups) = groups {
+        events.group(&groups.read().map_err(wrong)?);
+    }
+    if let Some(names) = names {
+        events.name(&names.read().map_err(wrong)?);
+    }
+    let labels = Labels([&events.features, &events.rows, &events.cols].map(|labels| labels.names.clone()).into());
+    let steps = (0..events.steps()).collect();
+    Ok(Events { events, query, table, steps, labels })
+}
+
+impl Events {
+    fn tensor(&self, py: Python<'_>, step: usize) -> PyResult<Tensor> {
+        let axes = [&self.query.feature, &self.query.row, &self.query.col].map(Clone::clone);
+        let label = self.events.steps.as_ref().map(|steps| steps.names[step].clone());
+        let tensor = py.detach(|| self.events.tensor(step)).map_err(wrong)?;
+        Tensor::new(py, tensor, self.labels.clone(), Some(axes), label)
+    }
+}
+
+#[pymethods]
+impl Events {
+    /// (n, J, K).
+    #[getter]
+    fn shape(&self) -> (usize, usize, usize) {
+        let shape = self.events.shape();
+        (shape.features, shape.rows, shape.cols)
+    }
+
+    /// Labels of the features.
+    #[getter]
+    fn features(&self) -> Vec<String> {
+        self.labels.0[0].clone()
+    }
+
+    /// Labels of the rows.
+    #[getter]
+    fn rows(&self) -> Vec<String> {
+        self.labels.0[1].clone()
+    }
+
+    /// Labels of the cols.
+    #[getter]
+    fn cols(&self) -> Vec<String> {
+        self.labels.0[2].clone()
+    }
+
+    /// Labels of the steps.
+    #[getter]
+    fn steps(&self) -> Vec<String> {
+        match &self.events.steps {
+            Some(labels) => self.steps.iter().map(|step| labels.names[*step].clone()).collect(),
+            None => self.steps.iter().map(|_| "all".to_owned()).collect(),
+        }
+    }
+
+    /// Whether it was asked for steps.
+    #[getter]
+    fn is_stream(&self) -> bool {
+        self.events.steps.is_some()
+    }
+
+    /// Rows of the table: how many, and how many were left out for which reason.
+    #[getter]
+    fn tally<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (tally, dict) = (&self.events.tally, PyDict::new(py));
+        dict.set_item("events", tally.events)?;
+        dict.set_item("filtered", tally.filtered)?;
+        dict.set_item("missing", tally.missing)?;
+        dict.set_item("outside", tally.outside)?;
+        dict.set_item("dropped", tally.dropped)?;
+        dict.set_item("dropped_labels", tally.dropped_labels)?;
+        dict.set_item("used", tally.used())?;
+        Ok(dict)
+    }
+
+    fn __len__(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// A tensor by its number or label; a slice is a part of the stream.
+    fn __getitem__(&self, py: Python<'_>, key: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        if let Ok(slice) = key.cast::<PySlice>() {
+            let at = slice.indices(self.steps.len() as isize)?;
+            let numbers = (0..at.slicelength).map(|i| (at.start + i as isize * at.step) as usize);
+            let steps = numbers.map(|number| self.steps[number]).collect();
+            let (events, query) = (self.events.clone(), self.query.clone());
+            let part = Events { events, query, table: self.table.clone(), steps, labels: self.labels.clone() };
+            return Ok(Py::new(py, part)?.into_any());
+        }
+        let missing = || PyIndexError::new_err(format!("it has {} steps", self.steps.len()));
+        let step = match key.extract::<isize>() {
+            Ok(number) => {
+                let number = if number < 0 { number + self.steps.len() as isize } else { number };
+                *usize::try_from(number).ok().and_then(|number| self.steps.get(number)).ok_or_else(missing)?
+            }
+            Err(_) => {
+                let label: String = key.extract()?;
+                let at = self.steps().iter().position(|known| *known == label);
+                self.steps[at.ok_or_else(|| PyIndexError::new_err(format!("it has no step {label:?}")))?]
+            }
+        };
+        Ok(Py::new(py, self.tensor(py, step)?)?.into_any())
+    }
+
+    fn __repr__(&self) -> String {
+        let (shape, cells) = (self.events.shape(), self.events.cells());
+        let steps = match (&self.events.steps, self.steps.len()) {
+            (None, _) => String::new(),
+            (_, 1) => ", 1 step".into(),
+            (_, steps) => format!(", {steps} steps"),
+        };
+        format!("<tensornoodl.Events of {}: {shape}, {cells} cells{steps}>", self.table)
+    }
+}

@@ -1,0 +1,581 @@
+//! A model, and the codes that it gives tensors.
+
+use std::path::PathBuf;
+use std::sync::RwLock;
+
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::sync::RwLockExt;
+use pyo3::types::{PyBytes, PyDict};
+use tensornoodl::{Dictionary, Factors, Grow, Params, Passes, Rule, Sparse, Stop, init};
+use tensornoodl_data::{Axis, Card, Query, Recipe, Value, align, files};
+
+use crate::events::Events;
+use crate::run::run;
+use crate::tensor::{Labels, Tensor, contiguous, pairs};
+use crate::{mistake, wrong};
+
+/// What a learner is told, as Python has it.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Options {
+    /// None: as many as the data shows.
+    patterns: Option<usize>,
+    /// None: as long as they help.
+    passes: Option<usize>,
+    eta_a: Option<f64>,
+    eta_x: f64,
+    tau: f64,
+    code_floor: f64,
+    forgetting: f64,
+    seed: u64,
+    /// Threads; 0: one for each core.
+    pub(crate) jobs: usize,
+}
+
+impl Options {
+    pub(crate) fn params(&self) -> PyResult<Params> {
+        let params = Params {
+            eta_x: self.eta_x,
+            tau: self.tau,
+            code_floor: self.code_floor,
+            forgetting: self.forgetting,
+            rule: self.eta_a.map_or(Rule::Adaptive, |eta_a| Rule::Paper { eta_a }),
+            passes: self.passes.map_or(Passes::Auto, Passes::Fixed),
+            ..Params::default()
+        };
+        params.check().map_err(wrong)?;
+        Ok(params)
+    }
+
+    pub(crate) fn grow(&self, stop: &Stop) -> Grow {
+        Grow {
+            least_patterns: self.patterns.unwrap_or(0),
+            most_patterns: self.patterns,
+            seed: self.seed,
+            stop: stop.clone(),
+            ..Grow::default()
+        }
+    }
+}
+
+/// Patterns that are given, m x n.
+pub(crate) fn dictionary(patterns: &Bound<'_, PyAny>) -> PyResult<Dictionary> {
+    let array = contiguous(patterns)?;
+    let array = array.readonly();
+    let features = array.as_array().ncols();
+    Dictionary::from_columns(features, array.as_slice()?.to_vec()).map_err(wrong)
+}
+
+/// m x n.
+pub(crate) fn patterns<'py>(
+    py: Python<'py>,
+    dictionary: &Dictionary,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    PyArray1::from_slice(py, dictionary.values()).reshape([dictionary.patterns(), dictionary.features()])
+}
+
+/// The rows of a sparse matrix as SciPy keeps them: where each begins, in which columns it has values, and which.
+pub(crate) type Compressed<'py> =
+    (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<f64>>);
+
+/// Columns of ours are rows of theirs.
+pub(crate) fn compressed<'py>(py: Python<'py>, matrix: &Sparse) -> Compressed<'py> {
+    let (mut starts, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
+    for column in matrix.columns() {
+        indices.extend(column.iter().map(|entry| i64::from(entry.0)));
+        values.extend(column.iter().map(|entry| entry.1));
+        starts.push(values.len() as i64);
+    }
+    (starts.into_pyarray(py), indices.into_pyarray(py), values.into_pyarray(py))
+}
+
+/// Rows x patterns, dense.
+fn dense<'py>(
+    py: Python<'py>,
+    matrix: &Sparse,
+    rows: usize,
+    patterns: usize,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let mut values = vec![0.0; rows * patterns];
+    for (pattern, column) in matrix.columns().enumerate() {
+        column.iter().for_each(|&(row, value)| values[row as usize * patterns + pattern] = value);
+    }
+    values.into_pyarray(py).reshape([rows, patterns])
+}
+
+type DenseFactors<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>);
+
+/// B (J x m), C (K x m), and the share of each pattern that they hold; patterns that were found later have none.
+fn factors<'py>(
+    py: Python<'py>,
+    factors: &Factors,
+    [rows, cols, patterns]: [usize; 3],
+) -> PyResult<DenseFactors<'py>> {
+    let mut shares = factors.rank_one.clone();
+    shares.resize(patterns, 0.0);
+    let (rows, cols) = (dense(py, &factors.rows, rows, patterns)?, dense(py, &factors.cols, cols, patterns)?);
+    Ok((rows, cols, shares.into_pyarray(py)))
+}
+
+/// Patterns, factors of every step, and where they come from: what the model file holds.
+#[pyclass(frozen, module = "tensornoodl")]
+pub(crate) struct Model {
+    model: RwLock<tensornoodl_data::Model>,
+    /// What its learner is stopped by.
+    stop: Stop,
+}
+
+impl Model {
+    fn new(mut model: tensornoodl_data::Model) -> Model {
+        let stop = Stop::default();
+        model.learner.stop_by(stop.clone());
+        Model { model: RwLock::new(model), stop }
+    }
+
+    /// Other threads may read between two steps.
+    fn read<T>(&self, py: Python<'_>, look: impl FnOnce(&tensornoodl_data::Model) -> PyResult<T>) -> PyResult<T> {
+        look(&*self.model.read_py_attached(py).map_err(mistake)?)
+    }
+}
+
+/// What is made of a tensor before it is learned from or coded: the features of the model, and its recipe.
+fn prepared<'a>(
+    card: &Card,
+    tensor: tensornoodl::Tensor<'a>,
+    labels: &Labels,
+) -> Result<(tensornoodl::Tensor<'a>, usize), tensornoodl_data::Error> {
+    let (tensor, lost) = match card.features == labels.0[0] {
+        true => (tensor, 0),
+        false => align(&tensor, &labels.0[0], &card.features)?,
+    };
+    let tensor = if card.recipe == Recipe::default() { tensor } else { card.recipe.apply(tensor)? };
+    Ok((tensor, lost))
+}
+
+#[pymethods]
+impl Model {
+    /// The model that a first tensor suggests, before it has learned from it.
+    #[staticmethod]
+    #[pyo3(signature = (tensor, options, stream, recipe, start=None, events=None))]
+    fn begin(
+        py: Python<'_>,
+        tensor: &Tensor,
+        options: Options,
+        stream: bool,
+        recipe: &str,
+        start: Option<&Bound<'_, PyAny>>,
+        events: Option<&Events>,
+    ) -> PyResult<Model> {
+        let (params, stop) = (options.params()?, Stop::default());
+        let recipe: Recipe = recipe.parse().map_err(wrong)?;
+        let labels = (*tensor.labels.0).clone();
+        let axes = tensor.dims.clone().unwrap_or_else(|| ["1", "2", "3"].map(|axis| Axis::Bin(axis.into(), 1.0)));
+        let value = if tensor.dims.is_some() { Value::Count } else { Value::Sum("value".into()) };
+        let mut card = match events {
+            Some(events) => Card {
+                table: events.table.clone(),
+                tally: events.events.tally.clone(),
+                row_groups: events.events.row_groups.clone(),
+                col_groups: events.events.col_groups.clone(),
+                ..Card::new(events.query.clone(), labels)
+            },
+            None => {
+                let [feature, row, col] = axes;
+                let query = Query {
+                    feature,
+                    row,
+                    col,
+                    step: None,
+                    value,
+                    average_over: None,
+                    keep_rows: None,
+                    filters: Vec::new(),
+                    square: false,
+                    names: None,
+                    groups: None,
+                };
+                Card { table: "an array".into(), ..Card::new(query, labels) }
+            }
+        };
+        (card.recipe, card.seed) = (recipe, options.seed);
+        let learner = match start {
+            Some(start) => tensornoodl::Learner::new(dictionary(start)?, params).map_err(wrong)?,
+            None => tensor.with(py, |first| {
+                let grow = options.grow(&stop);
+                let learner = run(py, options.jobs, &stop, || {
+                    let (first, _) = prepared(&card, first, &tensor.labels)?;
+                    Ok(init::learner(&first, params, grow, stream)?)
+                })?;
+                learner.map_err(|error: tensornoodl_data::Error| wrong(error))
+            })?,
+        };
+        let features = learner.dictionary().features();
+        if features != card.features.len() {
+            let error = tensornoodl::Error::Features { tensor: card.features.len(), dictionary: features };
+            return Err(wrong(error));
+        }
+        Ok(Model::new(tensornoodl_data::Model::with_card(learner, card)))
+    }
+
+    /// The same patterns and what was learned of them, to go on with in other data.
+    fn go_on(&self, py: Python<'_>, options: Options) -> PyResult<Model> {
+        let params = options.params()?;
+        self.read(py, |model| {
+            let mut learner = model.learner.clone();
+            match params.rule {
+                Rule::Adaptive => learner.set_params(params).map_err(wrong)?,
+                // The paper's step has no state to go on with.
+                Rule::Paper { .. } => {
+                    learner =
+                        tensornoodl::Learner::new(learner.dictionary().clone(), params).map_err(wrong)?;
+                }
+            }
+            let mut card = model.card.clone();
+            (card.steps, card.history) = (Vec::new(), Vec::new());
+            Ok(Model::new(tensornoodl_data::Model::with_card(learner, card)))
+        })
+    }
+
+    /// One step. Returns how many entries have features that the model does not know; they are left out.
+    #[pyo3(signature = (tensor, jobs, label=None))]
+    fn learn(&self, py: Python<'_>, tensor: &Tensor, jobs: usize, label: Option<String>) -> PyResult<usize> {
+        tensor.with(py, |input| {
+            let work = || {
+                let model = &mut *self.model.write().map_err(|error| error.to_string())?;
+                let known = (model.card.rows.len(), model.card.cols.len());
+                let [rows, cols] = model.card.place(&tensor.labels.0[1], &tensor.labels.0[2]);
+                let label = label.unwrap_or_else(|| (model.card.history.len() + 1).to_string());
+                model.card.steps.truncate(model.card.history.len());
+                model.card.steps.push(label);
+                let (all_rows, all_cols) = (model.card.rows.len(), model.card.cols.len());
+                let prepared = prepared(&model.card, input, &tensor.labels);
+                let learned = prepared.and_then(|(tensor, lost)| {
+                    let place = |place: &tensornoodl::Place| tensornoodl::Place {
+                        row: rows[place.row as usize],
+                        col: cols[place.col as usize],
+                    };
+                    let places: Vec<tensornoodl::Place> = tensor.places().iter().map(place).collect();
+                    model.learn(&tensor.moved(all_rows, all_cols, places)?)?;
+                    Ok(lost)
+                });
+                if learned.is_err() {
+                    // As if nothing had happened.
+                    model.card.steps.pop();
+                    model.card.rows.truncate(known.0);
+                    model.card.cols.truncate(known.1);
+                    model.card.row_groups.truncate(known.0);
+                    model.card.col_groups.truncate(known.1);
+                }
+                Ok(learned)
+            };
+            run(py, jobs, &self.stop, work)?.map_err(|error: String| mistake(error))?.map_err(wrong)
+        })
+    }
+
+    /// Codes of a tensor; the model stays as it is. Also how many entries have features that it does not know.
+    fn encode(&self, py: Python<'_>, tensor: &Tensor, jobs: usize) -> PyResult<(Codes, usize)> {
+        tensor.with(py, |input| {
+            let work = || {
+                let model = self.model.read().map_err(|error| error.to_string())?;
+                let prepared = prepared(&model.card, input, &tensor.labels);
+                Ok(prepared.and_then(|(tensor, lost)| Ok((model.learner.encode(&tensor)?, lost))))
+            };
+            let coded = run(py, jobs, &self.stop, work)?.map_err(|error: String| mistake(error))?;
+            let (codes, lost) = coded.map_err(wrong)?;
+            Ok((Codes { codes, labels: tensor.labels.clone(), dims: tensor.dims.clone() }, lost))
+        })
+    }
+
+    /// The way back: what codes stand for.
+    fn decode(&self, py: Python<'_>, codes: &Codes) -> PyResult<Tensor> {
+        let (tensor, features) = self.read(py, |model| {
+            let tensor = py.detach(|| model.learner.decode(&codes.codes)).map_err(wrong)?;
+            Ok((tensor, model.card.features.clone()))
+        })?;
+        let [_, rows, cols] = &*codes.labels.0;
+        let labels = Labels([features, rows.clone(), cols.clone()].into());
+        Tensor::new(py, tensor, labels, codes.dims.clone(), None)
+    }
+
+    /// A, m x n.
+    fn patterns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        self.read(py, |model| patterns(py, model.learner.dictionary()))
+    }
+
+    /// (n, J, K), patterns, steps.
+    fn lengths(&self, py: Python<'_>) -> PyResult<(usize, usize, usize, usize, usize)> {
+        self.read(py, |model| {
+            let card = &model.card;
+            let patterns = model.learner.dictionary().patterns();
+            Ok((card.features.len(), card.rows.len(), card.cols.len(), patterns, card.history.len()))
+        })
+    }
+
+    /// B, C, and the share of each pattern that they hold, of a step from 0.
+    fn factors<'py>(&self, py: Python<'py>, step: usize) -> PyResult<DenseFactors<'py>> {
+        self.read(py, |model| {
+            let lengths =
+                [model.card.rows.len(), model.card.cols.len(), model.learner.dictionary().patterns()];
+            let of_step = model.factors.get(step);
+            factors(py, of_step.ok_or_else(|| PyValueError::new_err(format!("there is no step {step}")))?, lengths)
+        })
+    }
+
+    /// Factors of all steps where they are not zero: axis (0 rows, 1 cols), step, pattern, index and value of each entry.
+    #[expect(clippy::type_complexity, reason = "five columns of a table")]
+    fn entries<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<([Bound<'py, PyArray1<i64>>; 4], Bound<'py, PyArray1<f64>>)> {
+        self.read(py, |model| {
+            let (mut columns, mut values): ([Vec<i64>; 4], Vec<f64>) = Default::default();
+            for (step, factors) in model.factors.iter().enumerate() {
+                for (axis, factor) in [&factors.rows, &factors.cols].into_iter().enumerate() {
+                    for (pattern, column) in factor.columns().enumerate() {
+                        for &(index, value) in column {
+                            let at = [axis as i64, step as i64, pattern as i64, i64::from(index)];
+                            columns.iter_mut().zip(at).for_each(|(column, at)| column.push(at));
+                            values.push(value);
+                        }
+                    }
+                }
+            }
+            Ok((columns.map(|column| column.into_pyarray(py)), values.into_pyarray(py)))
+        })
+    }
+
+    /// Labels of the features, the rows, the cols and the steps.
+    fn labels(&self, py: Python<'_>) -> PyResult<(Vec<String>, Vec<String>, Vec<String>, Vec<String>)> {
+        self.read(py, |model| {
+            let card = &model.card;
+            let steps = card.steps[..card.history.len()].to_vec();
+            Ok((card.features.clone(), card.rows.clone(), card.cols.clone(), steps))
+        })
+    }
+
+    /// What the axes are made of: feature, row and col.
+    fn axes(&self, py: Python<'_>) -> PyResult<(String, String, String)> {
+        self.read(py, |model| {
+            let query = &model.card.query;
+            Ok((query.feature.to_string(), query.row.to_string(), query.col.to_string()))
+        })
+    }
+
+    /// What a pattern is drawn as, and for a grid its cells across and up, and its bounds.
+    #[expect(clippy::type_complexity, reason = "a name and what a grid has")]
+    fn kind(
+        &self,
+        py: Python<'_>,
+    ) -> PyResult<(&'static str, Option<((usize, usize), [(f64, f64); 2])>)> {
+        self.read(py, |model| {
+            Ok(match &model.card.query.feature {
+                Axis::Column(_) => ("bars", None),
+                Axis::Time(tensornoodl_data::Unit::WeekHour, _) => ("week", None),
+                Axis::Time(..) | Axis::Bin(..) => ("line", None),
+                Axis::Grid(grid) => {
+                    let (across, up) = grid.cells;
+                    let whole = [(0.0, across as f64), (0.0, up as f64)];
+                    ("grid", Some((grid.cells, grid.bounds.unwrap_or(whole))))
+                }
+            })
+        })
+    }
+
+    /// The recipe, and the parameters that it was learned with.
+    fn recipe(&self, py: Python<'_>) -> PyResult<String> {
+        self.read(py, |model| Ok(model.card.recipe.to_string()))
+    }
+
+    /// What happened in every step.
+    fn history<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        self.read(py, |model| {
+            let card = &model.card;
+            let record = |(record, label): (&tensornoodl_data::Record, &String)| {
+                let dict = PyDict::new(py);
+                dict.set_item("step", label)?;
+                dict.set_item("fibers", record.fibers)?;
+                dict.set_item("fit", record.fit)?;
+                dict.set_item("change", record.change)?;
+                dict.set_item("mean_code_size", record.mean_code_size)?;
+                dict.set_item("passes", record.passes)?;
+                dict.set_item("patterns", record.patterns)?;
+                dict.set_item("found", record.found)?;
+                dict.set_item("lost", record.lost)?;
+                Ok(dict)
+            };
+            card.history.iter().zip(&card.steps).map(record).collect()
+        })
+    }
+
+    /// Groups of rows and cols that share a pattern in the last step: share, rows with factors, cols with factors, and what most of
+    /// them are known to be, with how many are not, of how many.
+    #[expect(clippy::type_complexity, reason = "a row of a table")]
+    fn groups(
+        &self,
+        py: Python<'_>,
+        pattern: usize,
+    ) -> PyResult<Vec<(f64, Vec<(String, f64)>, Vec<(String, f64)>, Option<(String, usize, usize)>)>> {
+        self.read(py, |model| {
+            let named = |members: Vec<(usize, f64)>, labels: &[String]| {
+                members.into_iter().map(|(index, value)| (labels[index].clone(), value)).collect()
+            };
+            let groups = model.groups(pattern).into_iter().map(|group| {
+                let (rows, cols) = (named(group.rows, &model.card.rows), named(group.cols, &model.card.cols));
+                (group.share, rows, cols, group.known.map(|known| (known.name, known.others, known.size)))
+            });
+            Ok(groups.collect())
+        })
+    }
+
+    /// Who takes part in a pattern, over all steps, strongest first: rows (0) or cols (1).
+    fn leading(&self, py: Python<'_>, pattern: usize, axis: usize) -> PyResult<Vec<(String, f64)>> {
+        self.read(py, |model| {
+            let (leading, labels) = match axis {
+                0 => (model.leading(pattern, |factors| &factors.rows), &model.card.rows),
+                _ => (model.leading(pattern, |factors| &factors.cols), &model.card.cols),
+            };
+            Ok(leading.into_iter().map(|(index, weight)| (labels[index].clone(), weight)).collect())
+        })
+    }
+
+    /// For every pattern that was found in the data, how clear it was.
+    fn evidence<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        self.read(py, |model| Ok(model.learner.evidence().into_pyarray(py)))
+    }
+
+    /// Writes the model file.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.read(py, |model| py.detach(|| model.save(&path)).map_err(wrong))
+    }
+
+    /// Reads a model file.
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Model> {
+        let model = py.detach(|| tensornoodl_data::Model::load(&path)).map_err(wrong)?;
+        Ok(Model::new(model))
+    }
+
+    /// Writes a page about it.
+    fn report(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.read(py, |model| {
+            let page = py.detach(|| tensornoodl_report::html(model)).map_err(mistake)?;
+            files::write(&path, page).map_err(wrong)
+        })
+    }
+
+    /// Its first patterns as a piece of a page.
+    fn cards(&self, py: Python<'_>, most: usize) -> PyResult<String> {
+        self.read(py, |model| tensornoodl_report::cards(model, most).map_err(mistake))
+    }
+
+    /// For pickle and copy: as in the model file.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let bytes = self.read(py, |model| model.to_bytes().map_err(wrong))?;
+        let from = py.get_type::<Model>().getattr("from_bytes")?;
+        Ok((from, (PyBytes::new(py, &bytes),)))
+    }
+
+    /// The way back.
+    #[staticmethod]
+    fn from_bytes(bytes: &[u8]) -> PyResult<Model> {
+        let model = tensornoodl_data::Model::from_bytes(bytes, "the pickled model").map_err(wrong)?;
+        Ok(Model::new(model))
+    }
+}
+
+/// Codes of a tensor: where each pattern is, and how strongly; m patterns x J rows x K cols.
+#[pyclass(frozen, module = "tensornoodl")]
+pub(crate) struct Codes {
+    pub(crate) codes: tensornoodl::Codes,
+    labels: Labels,
+    dims: Option<[Axis; 3]>,
+}
+
+impl Codes {
+    pub(crate) fn new(codes: tensornoodl::Codes, features: usize) -> PyResult<Codes> {
+        let (rows, cols) = codes.rows_and_cols();
+        let labels = Labels::new([None, None, None], tensornoodl::Shape { features, rows, cols })?;
+        Ok(Codes { codes, labels, dims: None })
+    }
+}
+
+#[pymethods]
+impl Codes {
+    /// What is not zero of a tensor of patterns x rows x cols.
+    #[staticmethod]
+    fn from_tensor(py: Python<'_>, tensor: &Tensor) -> PyResult<Codes> {
+        tensor.with(py, |input| {
+            let mut matrix = Sparse::new(input.shape().features);
+            for fiber in 0..input.fibers() {
+                let column = (0..).zip(input.fiber(fiber)).filter(|(_, value)| **value != 0.0);
+                matrix.push(&column.map(|(pattern, value)| (pattern, *value)).collect::<Vec<_>>());
+            }
+            let codes = tensornoodl::Codes::new(matrix, &input);
+            Ok(Codes { codes, labels: tensor.labels.clone(), dims: tensor.dims.clone() })
+        })
+    }
+
+    /// (m, J, K).
+    #[getter]
+    fn shape(&self) -> (usize, usize, usize) {
+        let (rows, cols) = self.codes.rows_and_cols();
+        (self.codes.matrix().rows(), rows, cols)
+    }
+
+    /// 3 x nnz: pattern, row and col of every code.
+    #[getter]
+    fn coords<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<i64>>> {
+        let (matrix, places) = (self.codes.matrix(), self.codes.places());
+        let columns = || matrix.columns().zip(places);
+        let mut numbers: Vec<i64> = Vec::with_capacity(3 * matrix.nnz());
+        numbers.extend(columns().flat_map(|(code, _)| code.iter().map(|entry| i64::from(entry.0))));
+        numbers.extend(columns().flat_map(|(code, at)| code.iter().map(|_| i64::from(at.row))));
+        numbers.extend(columns().flat_map(|(code, at)| code.iter().map(|_| i64::from(at.col))));
+        numbers.into_pyarray(py).reshape([3, matrix.nnz()])
+    }
+
+    /// The codes, in the order of `coords`.
+    #[getter]
+    fn values<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        let codes = self.codes.matrix().columns().flatten().map(|entry| entry.1);
+        codes.collect::<Vec<f64>>().into_pyarray(py)
+    }
+
+    /// p x 2: row and col of every fiber, with or without codes.
+    #[getter]
+    fn places<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<i64>>> {
+        pairs(py, self.codes.places())
+    }
+
+    /// Labels of the rows.
+    #[getter]
+    fn rows(&self) -> Vec<String> {
+        self.labels.0[1].clone()
+    }
+
+    /// Labels of the cols.
+    #[getter]
+    fn cols(&self) -> Vec<String> {
+        self.labels.0[2].clone()
+    }
+
+    /// Fibers x patterns, as SciPy keeps it.
+    fn compressed<'py>(&self, py: Python<'py>) -> Compressed<'py> {
+        compressed(py, self.codes.matrix())
+    }
+
+    /// B (J x m), C (K x m), and the share of each pattern that they hold.
+    fn factors<'py>(&self, py: Python<'py>) -> PyResult<DenseFactors<'py>> {
+        let untangled = py.detach(|| self.codes.untangle());
+        let (rows, cols) = self.codes.rows_and_cols();
+        factors(py, &untangled, [rows, cols, self.codes.matrix().rows()])
+    }
+
+    fn __repr__(&self) -> String {
+        let ((patterns, rows, cols), matrix) = (self.shape(), self.codes.matrix());
+        let (codes, fibers) = (matrix.nnz(), matrix.cols());
+        format!("<tensornoodl.Codes {patterns} x {rows} x {cols}, {codes} codes in {fibers} fibers>")
+    }
+}

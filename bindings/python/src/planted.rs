@@ -1,0 +1,144 @@
+//! Planted streams, and how near a result is to the truth.
+
+use numpy::PyArray2;
+use pyo3::prelude::*;
+use tensornoodl::metrics::Matching;
+use tensornoodl::synthetic::{Plan, Values};
+use tensornoodl::Dictionary;
+
+use crate::model::{Codes, dictionary, patterns};
+use crate::tensor::{Labels, Tensor};
+use crate::wrong;
+
+/// A stream whose factors are known, drawn as in the paper's experiments. The same seed gives the same stream.
+#[pyclass(frozen, module = "tensornoodl")]
+pub(crate) struct Planted(tensornoodl::synthetic::Planted);
+
+#[pymethods]
+impl Planted {
+    #[new]
+    #[pyo3(signature = (*, features=300, patterns=150, rows=100, cols=100, alpha=0.05, beta=0.05, floor=1.0, noise=0.0, scale=1.0,
+                        late=0, late_step=1, seed=0))]
+    #[expect(clippy::too_many_arguments, reason = "they are named in Python")]
+    fn new(
+        features: usize,
+        patterns: usize,
+        rows: usize,
+        cols: usize,
+        alpha: f64,
+        beta: f64,
+        floor: f64,
+        noise: f64,
+        scale: f64,
+        late: usize,
+        late_step: u64,
+        seed: u64,
+    ) -> PyResult<Planted> {
+        let values = if floor == 1.0 { Values::Rademacher } else { Values::SubGaussian { floor } };
+        let plan = Plan {
+            features,
+            patterns,
+            rows,
+            cols,
+            alpha,
+            beta,
+            row_values: values,
+            col_values: values,
+            noise,
+            scale,
+            late,
+            late_step,
+            seed,
+        };
+        Ok(Planted(tensornoodl::synthetic::Planted::new(plan).map_err(wrong)?))
+    }
+
+    /// The true patterns, m x n.
+    #[getter]
+    fn patterns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        patterns(py, self.0.true_dictionary())
+    }
+
+    /// Patterns to start from, each at this distance from a true one; the paper's 2 / ln n unless given.
+    #[pyo3(signature = (distance=None))]
+    fn start<'py>(&self, py: Python<'py>, distance: Option<f64>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let start = self.0.start(distance.unwrap_or_else(|| self.0.paper_distance()));
+        patterns(py, &start.map_err(wrong)?)
+    }
+
+    /// The tensor of a step, from 1.
+    fn tensor(&self, py: Python<'_>, step: u64) -> PyResult<Tensor> {
+        let planted = py.detach(|| self.0.tensor(step));
+        let labels = Labels::new([None, None, None], planted.tensor.shape())?;
+        Tensor::new(py, planted.tensor, labels, None, Some(step.to_string()))
+    }
+
+    /// Its true codes.
+    fn codes(&self, py: Python<'_>, step: u64) -> PyResult<Codes> {
+        let planted = py.detach(|| self.0.tensor(step));
+        Codes::new(planted.true_codes, self.0.plan().features)
+    }
+}
+
+/// Which found pattern stands for which true one, and with which sign: the assignment with the largest sum of |cos|.
+#[pyclass(frozen, module = "tensornoodl")]
+pub(crate) struct Match {
+    matching: Matching,
+    found: Dictionary,
+    truth: Dictionary,
+}
+
+#[pymethods]
+impl Match {
+    #[new]
+    fn new(found: &Bound<'_, PyAny>, truth: &Bound<'_, PyAny>) -> PyResult<Match> {
+        let (found, truth) = (dictionary(found)?, dictionary(truth)?);
+        let matching = Matching::new(&found, &truth).map_err(wrong)?;
+        Ok(Match { matching, found, truth })
+    }
+
+    /// |A - A*|_F / |A*|_F, up to order and sign.
+    #[getter]
+    fn error(&self) -> f64 {
+        self.matching.error_a(&self.found, &self.truth)
+    }
+
+    /// For every true pattern the number of the found one, None where there are fewer.
+    #[getter]
+    fn order(&self) -> Vec<Option<usize>> {
+        self.matching.found.clone()
+    }
+
+    /// For every true pattern the sign that the found one needs.
+    #[getter]
+    fn signs(&self) -> Vec<f64> {
+        self.matching.sign.clone()
+    }
+
+    /// |X - X*|_F / |X*|_F.
+    fn error_codes(&self, found: &Codes, truth: &Codes) -> PyResult<f64> {
+        self.fits(found, truth)?;
+        Ok(self.matching.error_x(&found.codes, &truth.codes))
+    }
+
+    /// Whether found codes have the signs and the support of the true ones.
+    fn same_support(&self, found: &Codes, truth: &Codes) -> PyResult<bool> {
+        self.fits(found, truth)?;
+        Ok(self.matching.same_support(&found.codes, &truth.codes))
+    }
+}
+
+impl Match {
+    fn fits(&self, found: &Codes, truth: &Codes) -> PyResult<()> {
+        for (codes, dictionary) in [(found, &self.found), (truth, &self.truth)] {
+            let (codes, dictionary) = (codes.codes.matrix().rows(), dictionary.patterns());
+            if codes != dictionary {
+                return Err(wrong(tensornoodl::Error::Patterns { codes, dictionary }));
+            }
+        }
+        if found.codes.places() != truth.codes.places() {
+            return Err(pyo3::exceptions::PyValueError::new_err("the codes are not of the same fibers"));
+        }
+        Ok(())
+    }
+}
