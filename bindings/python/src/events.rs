@@ -27,7 +27,7 @@ pub(crate) struct Events {
 
 /// A second table, or what it says.
 #[derive(FromPyObject)]
-enum Known {
+pub(crate) enum Known {
     Lookup(String),
     Map(BTreeMap<String, String>),
 }
@@ -91,7 +91,8 @@ pub(crate) fn from_events(
     if let Some(names) = names {
         events.name(&names.read().map_err(wrong)?);
     }
-    let labels = Labels([&events.features, &events.rows, &events.cols].map(|labels| labels.names.clone()).into());
+    let labels =
+        Labels([&events.features, &events.rows, &events.cols].map(|labels| labels.names.clone()).into());
     let steps = (0..events.steps()).collect();
     Ok(Events { events, query, table, steps, labels })
 }
@@ -172,7 +173,8 @@ impl Events {
             let numbers = (0..at.slicelength).map(|i| (at.start + i as isize * at.step) as usize);
             let steps = numbers.map(|number| self.steps[number]).collect();
             let (events, query) = (self.events.clone(), self.query.clone());
-            let part = Events { events, query, table: self.table.clone(), steps, labels: self.labels.clone() };
+            let part =
+                Events { events, query, table: self.table.clone(), steps, labels: self.labels.clone() };
             return Ok(Py::new(py, part)?.into_any());
         }
         let missing = || PyIndexError::new_err(format!("it has {} steps", self.steps.len()));

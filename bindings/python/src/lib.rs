@@ -11,6 +11,8 @@ mod tensor;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
+pyo3::create_exception!(tensornoodl._core, NoPattern, PyValueError, "Nothing stands out in the data.");
+
 /// Wrong values are a `ValueError`, with the sentence that the program has for them, and files that cannot be read or written an
 /// `OSError`.
 fn wrong(error: impl Into<tensornoodl_data::Error>) -> PyErr {
@@ -21,8 +23,14 @@ fn wrong(error: impl Into<tensornoodl_data::Error>) -> PyErr {
             Some(number) => PyOSError::new_err((number, without_number(&error), file)),
             None => PyOSError::new_err(format!("{file}: {error}")),
         },
+        Error::Tensor(tensornoodl::Error::NoPattern) => NoPattern::new_err(no_pattern()),
         other => PyValueError::new_err(other.to_string()),
     }
+}
+
+/// In Python's words.
+fn no_pattern() -> &'static str {
+    "no pattern is clearer than chance in most of five searches; n_patterns=N takes the N clearest"
 }
 
 /// What the system says, without the number that Python adds itself.
@@ -39,6 +47,8 @@ fn mistake(what: impl std::fmt::Display) -> PyErr {
 #[pymodule]
 mod _core {
     #[pymodule_export]
+    use super::NoPattern;
+    #[pymodule_export]
     use super::events::{Events, from_events};
     #[pymodule_export]
     use super::model::{Codes, Model};
@@ -49,5 +59,6 @@ mod _core {
     #[pymodule_export]
     use super::tensor::Tensor;
     #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "Python's name")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 }

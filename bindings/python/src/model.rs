@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::RwLock;
 
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::RwLockExt;
@@ -13,7 +13,7 @@ use tensornoodl_data::{Axis, Card, Query, Recipe, Value, align, files};
 
 use crate::events::Events;
 use crate::run::run;
-use crate::tensor::{Labels, Tensor, contiguous, pairs};
+use crate::tensor::{Labels, Tensor, contiguous, coo, pairs};
 use crate::{mistake, wrong};
 
 /// What a learner is told, as Python has it.
@@ -69,10 +69,7 @@ pub(crate) fn dictionary(patterns: &Bound<'_, PyAny>) -> PyResult<Dictionary> {
 }
 
 /// m x n.
-pub(crate) fn patterns<'py>(
-    py: Python<'py>,
-    dictionary: &Dictionary,
-) -> PyResult<Bound<'py, PyArray2<f64>>> {
+pub(crate) fn patterns<'py>(py: Python<'py>, dictionary: &Dictionary) -> PyResult<Bound<'py, PyArray2<f64>>> {
     PyArray1::from_slice(py, dictionary.values()).reshape([dictionary.patterns(), dictionary.features()])
 }
 
@@ -120,7 +117,7 @@ fn factors<'py>(
 }
 
 /// Patterns, factors of every step, and where they come from: what the model file holds.
-#[pyclass(frozen, module = "tensornoodl")]
+#[pyclass(frozen, module = "tensornoodl._core")]
 pub(crate) struct Model {
     model: RwLock<tensornoodl_data::Model>,
     /// What its learner is stopped by.
@@ -135,7 +132,11 @@ impl Model {
     }
 
     /// Other threads may read between two steps.
-    fn read<T>(&self, py: Python<'_>, look: impl FnOnce(&tensornoodl_data::Model) -> PyResult<T>) -> PyResult<T> {
+    fn read<T>(
+        &self,
+        py: Python<'_>,
+        look: impl FnOnce(&tensornoodl_data::Model) -> PyResult<T>,
+    ) -> PyResult<T> {
         look(&*self.model.read_py_attached(py).map_err(mistake)?)
     }
 }
@@ -171,7 +172,8 @@ impl Model {
         let (params, stop) = (options.params()?, Stop::default());
         let recipe: Recipe = recipe.parse().map_err(wrong)?;
         let labels = (*tensor.labels.0).clone();
-        let axes = tensor.dims.clone().unwrap_or_else(|| ["1", "2", "3"].map(|axis| Axis::Bin(axis.into(), 1.0)));
+        let axes =
+            tensor.dims.clone().unwrap_or_else(|| ["1", "2", "3"].map(|axis| Axis::Bin(axis.into(), 1.0)));
         let value = if tensor.dims.is_some() { Value::Count } else { Value::Sum("value".into()) };
         let mut card = match events {
             Some(events) => Card {
@@ -319,7 +321,11 @@ impl Model {
             let lengths =
                 [model.card.rows.len(), model.card.cols.len(), model.learner.dictionary().patterns()];
             let of_step = model.factors.get(step);
-            factors(py, of_step.ok_or_else(|| PyValueError::new_err(format!("there is no step {step}")))?, lengths)
+            factors(
+                py,
+                of_step.ok_or_else(|| PyValueError::new_err(format!("there is no step {step}")))?,
+                lengths,
+            )
         })
     }
 
@@ -365,10 +371,7 @@ impl Model {
 
     /// What a pattern is drawn as, and for a grid its cells across and up, and its bounds.
     #[expect(clippy::type_complexity, reason = "a name and what a grid has")]
-    fn kind(
-        &self,
-        py: Python<'_>,
-    ) -> PyResult<(&'static str, Option<((usize, usize), [(f64, f64); 2])>)> {
+    fn kind(&self, py: Python<'_>) -> PyResult<(&'static str, Option<((usize, usize), [(f64, f64); 2])>)> {
         self.read(py, |model| {
             Ok(match &model.card.query.feature {
                 Axis::Column(_) => ("bars", None),
@@ -561,16 +564,38 @@ impl Codes {
         self.labels.0[2].clone()
     }
 
-    /// Fibers x patterns, as SciPy keeps it.
-    fn compressed<'py>(&self, py: Python<'py>) -> Compressed<'py> {
-        compressed(py, self.codes.matrix())
-    }
-
     /// B (J x m), C (K x m), and the share of each pattern that they hold.
     fn factors<'py>(&self, py: Python<'py>) -> PyResult<DenseFactors<'py>> {
         let untangled = py.detach(|| self.codes.untangle());
         let (rows, cols) = self.codes.rows_and_cols();
         factors(py, &untangled, [rows, cols, self.codes.matrix().rows()])
+    }
+
+    /// The whole array, m x J x K, zeros and all.
+    fn todense<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let dense = py.import("numpy")?.call_method1("zeros", (self.shape(),))?;
+        let array = dense.cast::<PyArray3<f64>>()?.try_readwrite();
+        let mut array = array?;
+        let mut array = array.as_array_mut();
+        for (code, place) in self.codes.matrix().columns().zip(self.codes.places()) {
+            for &(pattern, value) in code {
+                array[[pattern as usize, place.row as usize, place.col as usize]] = value;
+            }
+        }
+        Ok(dense)
+    }
+
+    /// The same as an array of the package sparse.
+    fn to_sparse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        coo(py, self.coords(py)?, self.values(py), self.shape())
+    }
+
+    /// Fibers x patterns, as a sparse array of SciPy.
+    fn to_scipy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (starts, indices, values) = compressed(py, self.codes.matrix());
+        let named = PyDict::new(py);
+        named.set_item("shape", (self.codes.matrix().cols(), self.codes.matrix().rows()))?;
+        py.import("scipy.sparse")?.getattr("csr_array")?.call(((values, indices, starts),), Some(&named))
     }
 
     fn __repr__(&self) -> String {

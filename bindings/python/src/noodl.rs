@@ -13,7 +13,7 @@ use crate::run::run;
 use crate::{mistake, wrong};
 
 /// Learns the patterns of samples.
-#[pyclass(frozen, module = "tensornoodl")]
+#[pyclass(frozen, module = "tensornoodl._core")]
 pub(crate) struct Learner {
     learner: RwLock<tensornoodl::Learner>,
     /// What it is stopped by.
@@ -75,7 +75,8 @@ impl Learner {
             let mut learner = self.learner.write().map_err(|error| error.to_string())?;
             Ok(learner.learn(&tensor))
         };
-        let step = run(py, jobs, &self.stop, work)?.map_err(|error: String| mistake(error))?.map_err(wrong)?;
+        let step =
+            run(py, jobs, &self.stop, work)?.map_err(|error: String| mistake(error))?.map_err(wrong)?;
         let record = PyDict::new(py);
         record.set_item("step", step.step)?;
         record.set_item("fibers", step.fibers)?;

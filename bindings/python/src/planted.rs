@@ -2,9 +2,9 @@
 
 use numpy::PyArray2;
 use pyo3::prelude::*;
+use tensornoodl::Dictionary;
 use tensornoodl::metrics::Matching;
 use tensornoodl::synthetic::{Plan, Values};
-use tensornoodl::Dictionary;
 
 use crate::model::{Codes, dictionary, patterns};
 use crate::tensor::{Labels, Tensor};

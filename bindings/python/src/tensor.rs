@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
-use numpy::ndarray::{ArrayView2, ArrayView3, Axis};
+use numpy::ndarray::{ArrayView2, ArrayView3, Axis, s};
 use numpy::{
-    Element, IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
+    Element, IntoPyArray, PyArray1, PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
     PyReadonlyArray3, PyUntypedArrayMethods,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
 use tensornoodl::{Place, Shape};
 
 use crate::wrong;
+
+/// Labels take memory, even if they are numbers.
+const MOST_INDICES: usize = 100_000_000;
 
 /// Labels of the features, the rows and the cols.
 #[derive(Clone)]
@@ -23,7 +27,16 @@ impl Labels {
         let lengths = [shape.features, shape.rows, shape.cols];
         let mut labels: [Vec<String>; 3] = Default::default();
         for (at, (given, length)) in given.into_iter().zip(lengths).enumerate() {
-            let given = given.unwrap_or_else(|| (0..length).map(|index| index.to_string()).collect());
+            let Some(given) = given else {
+                if length > MOST_INDICES {
+                    let text = format!(
+                        "the shape is {shape}: an axis without labels may have {MOST_INDICES} entries; number those that occur"
+                    );
+                    return Err(PyValueError::new_err(text));
+                }
+                labels[at] = (0..length).map(|index| index.to_string()).collect();
+                continue;
+            };
             if given.len() != length {
                 let axis = ["features", "rows", "cols"][at];
                 let text = format!("{} labels of {axis} given, {length} needed", given.len());
@@ -77,8 +90,7 @@ impl Tensor {
         work: impl FnOnce(tensornoodl::Tensor<'_>) -> PyResult<T>,
     ) -> PyResult<T> {
         let values = self.values.bind(py).try_readonly()?;
-        let tensor =
-            tensornoodl::Tensor::from_fibers(self.shape, values.as_slice()?, self.places.as_slice());
+        let tensor = tensornoodl::Tensor::from_fibers(self.shape, values.as_slice()?, self.places.as_slice());
         work(tensor.map_err(wrong)?)
     }
 }
@@ -112,7 +124,8 @@ impl Tensor {
             places.map(|place| place.map(|(row, col)| Place { row, col })).collect();
         let places = places.ok_or_else(|| PyValueError::new_err("places must be from 0 to 4294967294"))?;
         let most = |of: fn(&Place) -> u32| places.iter().map(of).max().map_or(1, |most| most as usize + 1);
-        let (rows, cols) = (rows.unwrap_or_else(|| most(|at| at.row)), cols.unwrap_or_else(|| most(|at| at.col)));
+        let (rows, cols) =
+            (rows.unwrap_or_else(|| most(|at| at.row)), cols.unwrap_or_else(|| most(|at| at.col)));
         let shape = Shape { features, rows, cols };
         let labels = Labels::new([labels.0, labels.1, labels.2], shape)?;
         Ok(Tensor { values: values.unbind(), places, shape, labels, dims: axes(dims), step })
@@ -240,11 +253,66 @@ impl Tensor {
         self.step.clone()
     }
 
+    /// The whole array, n x J x K, zeros and all.
+    fn todense<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let dense = py.import("numpy")?.call_method1("zeros", (self.shape(),))?;
+        let array = dense.cast::<PyArray3<f64>>()?.try_readwrite();
+        let (mut array, values) = (array?, self.values.bind(py).try_readonly()?);
+        let mut array = array.as_array_mut();
+        for (fiber, place) in values.as_array().outer_iter().zip(&self.places) {
+            array.slice_mut(s![.., place.row as usize, place.col as usize]).assign(&fiber);
+        }
+        Ok(dense)
+    }
+
+    /// The same as an array of the package sparse.
+    fn to_sparse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let values = self.values.bind(py).try_readonly()?;
+        let (mut coords, mut data): ([Vec<i64>; 3], Vec<f64>) = Default::default();
+        for (fiber, place) in values.as_array().outer_iter().zip(&self.places) {
+            for (feature, value) in (0..).zip(fiber).filter(|(_, value)| **value != 0.0) {
+                let at = [feature, i64::from(place.row), i64::from(place.col)];
+                coords.iter_mut().zip(at).for_each(|(coords, at)| coords.push(at));
+                data.push(*value);
+            }
+        }
+        let count = data.len();
+        let coords = coords.concat().into_pyarray(py).reshape([3, count])?;
+        coo(py, coords, data.into_pyarray(py), self.shape())
+    }
+
+    /// For pickle and copy.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let [features, rows, cols] = &*self.labels.0;
+        let parts = (
+            self.values.bind(py),
+            self.places(py)?,
+            self.shape.rows,
+            self.shape.cols,
+            (features, rows, cols),
+            self.dims(),
+            &self.step,
+        );
+        Ok((py.get_type::<Tensor>().getattr("from_fibers")?, parts.into_pyobject(py)?))
+    }
+
     fn __repr__(&self) -> String {
         let (shape, fibers) = (self.shape, self.places.len());
         let step = self.step.as_ref().map_or(String::new(), |step| format!(", step {step:?}"));
         format!("<tensornoodl.Tensor {shape}, {fibers} non-zero fibers{step}>")
     }
+}
+
+/// An array of the package sparse.
+pub(crate) fn coo<'py>(
+    py: Python<'py>,
+    coords: Bound<'py, PyArray2<i64>>,
+    values: Bound<'py, PyArray1<f64>>,
+    shape: (usize, usize, usize),
+) -> PyResult<Bound<'py, PyAny>> {
+    let named = PyDict::new(py);
+    named.set_item("shape", shape)?;
+    py.import("sparse")?.getattr("COO")?.call((coords, values), Some(&named))
 }
 
 /// Names of the axes, or what they are made of.
@@ -298,7 +366,7 @@ fn nonzero<T: Element + Copy + Into<f64> + Sync>(
         if array.strides()[0] == 1 {
             for col in 0..cols {
                 for row in 0..rows {
-                    let fiber = array.slice(numpy::ndarray::s![.., row, col]);
+                    let fiber = array.slice(s![.., row, col]);
                     seen[col * rows + row] = fiber.iter().any(|value| (*value).into() != 0.0);
                 }
             }

@@ -209,8 +209,7 @@ pub fn align(
     model: &[String],
 ) -> Result<(Tensor<'static>, usize), Error> {
     let places: FxHashMap<&str, usize> = model.iter().map(String::as_str).zip(0..).collect();
-    let place: Vec<Option<usize>> =
-        features.iter().map(|name| places.get(name.as_str()).copied()).collect();
+    let place: Vec<Option<usize>> = features.iter().map(|name| places.get(name.as_str()).copied()).collect();
     let mut values = vec![0.0; model.len() * tensor.fibers()];
     let mut lost = 0;
     for (fiber, aligned) in values.chunks_exact_mut(model.len()).enumerate() {

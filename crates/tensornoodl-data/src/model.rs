@@ -132,10 +132,7 @@ impl Card {
 
     /// Where these rows and cols stand among those of the model; those that are new stand at its end from now on.
     pub fn place(&mut self, rows: &[String], cols: &[String]) -> [Vec<u32>; 2] {
-        [
-            place(&mut self.rows, &mut self.row_groups, rows),
-            place(&mut self.cols, &mut self.col_groups, cols),
-        ]
+        [place(&mut self.rows, &mut self.row_groups, rows), place(&mut self.cols, &mut self.col_groups, cols)]
     }
 }
 

@@ -185,8 +185,7 @@ impl<'a> Tensor<'a> {
 
 /// All places in the tensor, no two the same.
 fn check_places(places: &[Place], shape: Shape) -> Result<(), Error> {
-    let outside =
-        |place: &&Place| place.row as usize >= shape.rows || place.col as usize >= shape.cols;
+    let outside = |place: &&Place| place.row as usize >= shape.rows || place.col as usize >= shape.cols;
     match places.iter().find(outside) {
         Some(&place) => Err(Error::PlaceOutOfBounds { place, shape }),
         None => check_distinct(places),

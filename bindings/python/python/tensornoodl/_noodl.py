@@ -76,7 +76,8 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def fit(self, X: Any, y: None = None) -> NOODL:
         """Learn the atoms of samples (n_samples, n_features)."""
-        samples = self._samples(X, reset=True)
+        # An atom is what samples share.
+        samples = self._samples(X, reset=True, ensure_min_samples=2)
         self._begin(samples, stream=False)
         return self._learn(samples)
 
@@ -115,8 +116,9 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         energy = float((samples**2).sum())
         return 1.0 - float((rest**2).sum()) / energy if energy > 0 else 0.0
 
-    def _samples(self, X: Any, reset: bool) -> NDArray[Any]:
-        array: NDArray[Any] = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], order="C")
+    def _samples(self, X: Any, reset: bool, **rules: Any) -> NDArray[Any]:
+        kinds = [np.float64, np.float32]
+        array: NDArray[Any] = validate_data(self, X, reset=reset, dtype=kinds, order="C", **rules)
         return array
 
     def _begin(self, samples: NDArray[Any], stream: bool) -> None:
@@ -135,7 +137,11 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             name="n_components",
         )
         start = None if self.dict_init is None else np.ascontiguousarray(self.dict_init, dtype=np.float64)
-        self._learner = _core.Learner.begin(_double(samples), given, stream, start)
+        try:
+            self._learner = _core.Learner.begin(_double(samples), given, stream, start)
+        except _core.NoPattern:
+            warnings.warn("no atom is clearer than chance; the clearest one is taken", stacklevel=3)
+            self._learner = _core.Learner.begin(_double(samples), {**given, "patterns": 1}, stream, start)
 
     def _learn(self, samples: NDArray[Any]) -> NOODL:
         record = self._learner.learn(_double(samples), jobs_of(self.n_jobs))
