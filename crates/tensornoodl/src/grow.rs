@@ -153,6 +153,9 @@ impl Growth {
         search.least = self.options.least_patterns;
         search.stop = self.options.stop.clone();
         let mut left = search.run(&sample, &mut self.null);
+        if search.stop.is_set() {
+            return Vec::new();
+        }
         if search.measure(&sample).is_some() {
             // The others; what they leave unexplained joins the sample.
             let others: Vec<usize> = (0..p).filter(|fiber| fiber % every != 0).collect();

@@ -117,6 +117,9 @@ impl Search {
         loop {
             let before = self.count();
             self.rounds(fibers, null);
+            if self.stop.is_set() {
+                return Vec::new();
+            }
             let rest = self.shortest_rest(fibers);
             for _ in 0..3 {
                 let coded = self.encode(fibers, None);
@@ -128,7 +131,7 @@ impl Search {
             let coded = self.encode(fibers, None);
             let left = coded.unexplained();
             // A pattern dropped wrongly is found again.
-            if self.count() > before && left.len() >= 2 && !self.stop.is_set() {
+            if self.count() > before && left.len() >= 2 {
                 continue;
             }
             // Unless most fibers are explained, noise may be too long to explain any.
