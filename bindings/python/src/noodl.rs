@@ -2,7 +2,7 @@
 
 use std::sync::RwLock;
 
-use numpy::{PyArray1, PyArray2, PyReadonlyArray2};
+use numpy::{PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::sync::RwLockExt;
 use pyo3::types::{PyBytes, PyDict};
@@ -109,16 +109,6 @@ impl Learner {
     /// m x n.
     fn patterns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
         self.read(py, |learner| patterns(py, learner.dictionary()))?
-    }
-
-    /// Steps so far.
-    fn steps(&self, py: Python<'_>) -> PyResult<u64> {
-        self.read(py, tensornoodl::Learner::steps)
-    }
-
-    /// For every pattern that was found in the data, how clear it was.
-    fn evidence<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        self.read(py, |learner| PyArray1::from_vec(py, learner.evidence()))
     }
 
     /// For pickle and copy.

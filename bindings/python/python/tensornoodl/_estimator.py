@@ -84,6 +84,8 @@ class TensorNOODL:
         Of the last step.
     n_patterns_, n_features_in_, n_steps_ : int
     feature_labels_, row_labels_, col_labels_, step_labels_ : lists of str
+    evidence_ : array (m,)
+        How clear each pattern was when it was found; above 1, clearer than what chance finds.
     history_ : list of dict
         What happened in every step: fibers, fit (the relative error), change of the patterns, patterns found and lost, and so on.
     """
@@ -280,6 +282,11 @@ class TensorNOODL:
         """What happened in every step."""
         return self._known.history()
 
+    @property
+    def evidence_(self) -> Floats:
+        """For every pattern that was found in the data, how clear it was: above 1, clearer than what chance finds. Empty with ``init``."""
+        return self._known.evidence()
+
     def factors(self, step: int = -1) -> tuple[Floats, Floats, Floats]:
         """Of a step: B (J, m), C (K, m), and for every pattern the share of its energy that they hold, 1 if the model is right."""
         return self._known.factors(self._step(step))
@@ -345,6 +352,8 @@ class TensorNOODL:
                 "col": cols,
                 "step": [steps[step] for step in taken],
             },
+            # What they are made of.
+            attrs=dict(zip(("feature", "row", "col"), self._known.axes())),
         )
         return data if all_steps else data.isel(step=0)
 

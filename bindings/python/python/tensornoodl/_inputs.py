@@ -106,15 +106,9 @@ def from_fibers(
     """A tensor of fibers (p x n) at places (p x 2: row and col), in ``shape`` (rows, cols). Fibers in C order, float64, are not copied."""
     array = _floats("fibers", fibers, 2)
     at = _wholes("places", places, 2)
-    count = shape if shape is not None else (None, None)
-    if rows is not None:
-        rows = [str(label) for label in rows]
-        count = (len(rows) if count[0] is None else count[0], count[1])
-    if cols is not None:
-        cols = [str(label) for label in cols]
-        count = (count[0], len(cols) if count[1] is None else count[1])
     labels = (_labels(features), _labels(rows), _labels(cols))
-    return Tensor.from_fibers(array, at, count[0], count[1], labels=labels, step=step)
+    lengths = [None if names is None else len(names) for names in labels[1:]] if shape is None else shape
+    return Tensor.from_fibers(array, at, lengths[0], lengths[1], labels=labels, step=step)
 
 
 def match(found: ArrayLike, truth: ArrayLike) -> Match:
@@ -260,8 +254,9 @@ def _from_xarray(X: Any, dims: Dims | None) -> Tensor:
     if len(names) != 3 or set(names) != set(X.dims):
         raise ValueError(f"the array has the dimensions {tuple(X.dims)}, they must be feature, row and col: {names}")
     X = X.transpose(*names)
-    labels = tuple(_coordinate(X, name) for name in names)
-    axes = tuple(_axis(X, name) for name in names)
+    feature, row, col = names
+    labels = (_coordinate(X, feature), _coordinate(X, row), _coordinate(X, col))
+    axes = (_axis(X, feature), _axis(X, row), _axis(X, col))
     steps = [name for name in X.coords if name not in names and X.coords[name].ndim == 0]
     step = _text(X.coords[steps[0]].values[()]) if len(steps) == 1 else None
     data = X.data
