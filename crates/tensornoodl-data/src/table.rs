@@ -16,22 +16,31 @@ pub const ARRAY_COLUMNS: [&str; 4] = ["1", "2", "3", "value"];
 
 /// Reads a table, `-` for CSV from standard input. Parquet is known by its first bytes, arrays by the file's name.
 pub fn read(path: &Path, query: Query) -> Result<Events, Error> {
-    query.check()?;
     let file = path.display().to_string();
+    let open = || File::open(path).map_err(|error| Error::Read { file: file.clone(), error });
+    count(&file, query, |counter| match kind(path) {
+        Kind::Npy => npy::npy(BufReader::new(open()?), &file, counter),
+        Kind::Npz => npy::npz(BufReader::new(open()?), &file, counter),
+        Kind::Tns => tns::table(tns::open(path)?, &file, counter),
+        Kind::Parquet => parquet::read(open()?, &file, counter),
+        Kind::Other => match open_parquet(path)? {
+            Some(input) => parquet::read(input, &file, counter),
+            None => csv(tns::open(path)?, &file, counter),
+        },
+    })
+}
+
+/// What a query makes of rows, wherever they come from. `file` is the name that messages give the table.
+pub(crate) fn count(
+    file: &str,
+    query: Query,
+    rows: impl FnOnce(&mut Counter) -> Result<(), Error>,
+) -> Result<Events, Error> {
+    query.check()?;
     let (names, groups, square) = (query.names.clone(), query.groups.clone(), query.square);
     let mut counter = Counter::new(query);
-    let open = || File::open(path).map_err(|error| Error::Read { file: file.clone(), error });
-    match kind(path) {
-        Kind::Npy => npy::npy(BufReader::new(open()?), &file, &mut counter)?,
-        Kind::Npz => npy::npz(BufReader::new(open()?), &file, &mut counter)?,
-        Kind::Tns => tns::table(tns::open(path)?, &file, &mut counter)?,
-        Kind::Parquet => parquet::read(open()?, &file, &mut counter)?,
-        Kind::Other => match open_parquet(path)? {
-            Some(input) => parquet::read(input, &file, &mut counter)?,
-            None => csv(tns::open(path)?, &file, &mut counter)?,
-        },
-    }
-    let mut events = counter.finish(&file)?;
+    rows(&mut counter)?;
+    let mut events = counter.finish(file)?;
     if square {
         events.square();
     }
@@ -171,19 +180,23 @@ pub(crate) fn rows(
         fields.clear();
         for (place, column) in places.iter().zip(columns) {
             let bytes = record.get(*place).unwrap_or_default();
-            let text = std::str::from_utf8(bytes).map_err(|_| Error::Field {
-                file: file.into(),
-                line: at.line,
-                column: column.clone(),
-                value: String::from_utf8_lossy(bytes).chars().take(40).collect(),
-                rule: "text in UTF-8".into(),
-            })?;
-            fields.push(text);
+            fields.push(text(bytes, column, at)?);
         }
         each(&fields, at)?;
         fields = recycle(fields);
         left.set(LONGEST_ROW);
     }
+}
+
+/// A field as text.
+pub(crate) fn text<'a>(bytes: &'a [u8], column: &str, at: At<'_>) -> Result<&'a str, Error> {
+    std::str::from_utf8(bytes).map_err(|_| Error::Field {
+        file: at.file.into(),
+        line: at.line,
+        column: column.into(),
+        value: String::from_utf8_lossy(bytes).chars().take(40).collect(),
+        rule: "text in UTF-8".into(),
+    })
 }
 
 /// A row that is longer, in bytes, is none: a quote that is never closed makes one of all that follows.
