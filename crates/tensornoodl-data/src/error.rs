@@ -56,6 +56,18 @@ pub enum Error {
         /// Those it has.
         known: Vec<String>,
     },
+    /// A column whose values are no labels, numbers or times.
+    #[error("{file}, column {column}: its type is {kind}, it must be {rule}")]
+    Kind {
+        /// The file.
+        file: String,
+        /// The column.
+        column: String,
+        /// What its values are.
+        kind: String,
+        /// What they may be.
+        rule: &'static str,
+    },
     /// A table of which nothing is left.
     #[error(
         "{file} has no events to learn from: {} rows, of which {} were filtered out, {} have no value where one is needed, \

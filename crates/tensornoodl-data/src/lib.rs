@@ -20,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod arrow;
 mod axis;
 mod error;
 mod events;

@@ -1,61 +1,116 @@
-//! Parquet files, row by row.
+//! Parquet files, as Arrow's record batches.
 
-use std::borrow::Cow;
 use std::cell::Cell;
 use std::fs::File;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Once};
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
-use parquet::basic::{LogicalType, TimeUnit};
+use arrow_array::RecordBatchReader;
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use parquet::basic::{ConvertedType, LogicalType, Type as Physical};
 use parquet::column::page::Page;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::{FileMetaData, ParquetMetaData};
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::record::Field;
-use parquet::schema::types::Type;
+use parquet::schema::types::{SchemaDescriptor, Type};
 
-use crate::axis::date;
+use crate::arrow::Rows;
 use crate::error::Error;
-use crate::events::{At, Counter};
+use crate::events::Counter;
 use crate::table::places;
+
+/// Rows of a batch.
+const BATCH: usize = 1 << 13;
+
+/// Bytes that values of a fixed length may have. A reader takes memory for a batch of them, whether they are there or not.
+const LONGEST: i32 = 1 << 12;
 
 /// Reads all rows; messages count them as lines.
 pub(crate) fn read(input: File, file: &str, counter: &mut Counter) -> Result<(), Error> {
     let broken = |what: String| Error::Format { file: file.into(), format: "Parquet", what };
     let failed = |error: ParquetError| broken(error.to_string().replace('\n', " "));
     let contradiction = || broken("it contradicts itself".into());
-    let reader = guarded(|| SerializedFileReader::new(input)).ok_or_else(contradiction)?.map_err(failed)?;
+    let again = input.try_clone().map_err(|error| Error::Read { file: file.into(), error })?;
+    let reader = guarded(|| SerializedFileReader::new(again)).ok_or_else(contradiction)?.map_err(failed)?;
     let schema = reader.metadata().file_metadata().schema();
     let known: Vec<String> = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
     let columns = counter.columns().to_vec();
-    let wanted: Vec<Arc<Type>> =
-        places(&columns, &known, file)?.into_iter().map(|place| schema.get_fields()[place].clone()).collect();
+    let places = places(&columns, &known, file)?;
     guarded(|| check_dictionaries(&reader, &columns)).ok_or_else(contradiction)?.map_err(failed)?;
-    let nanoseconds: Vec<bool> = wanted.iter().map(|field| in_nanoseconds(field)).collect();
-    let projection = Type::group_type_builder(schema.name()).with_fields(wanted).build().map_err(failed)?;
-    let rows = guarded(|| reader.get_row_iter(Some(projection)));
-    let mut rows = rows.ok_or_else(contradiction)?.map_err(failed)?;
-    for line in 1.. {
-        let Some(row) = guarded(|| rows.next()).ok_or_else(contradiction)? else { break };
-        let row = row.map_err(|error| broken(format!("row {line}: {error}")))?;
-        let mut texts = vec![Cow::Borrowed(""); columns.len()];
-        for (name, field) in row.get_column_iter() {
-            if let Some(at) = columns.iter().position(|column| column == name) {
-                let text = guarded(|| text(field, nanoseconds[at])).ok_or_else(contradiction)?;
-                texts[at] = text.map_err(|bytes| Error::Field {
-                    file: file.into(),
-                    line,
-                    column: name.clone(),
-                    value: String::from_utf8_lossy(bytes).chars().take(40).collect(),
-                    rule: "text in UTF-8".into(),
-                })?;
-            }
-        }
-        let fields: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
-        counter.push(&fields, At { file, line })?;
+    let batches = guarded(|| batches(input, reader.metadata(), &places));
+    let mut batches = batches.ok_or_else(contradiction)?.map_err(failed)?;
+    let mut rows = Rows::new(&batches.schema(), file, counter)?;
+    while let Some(batch) = guarded(|| batches.next()).ok_or_else(contradiction)? {
+        let batch = batch.map_err(|error| broken(format!("rows from {}: {error}", rows.next)))?;
+        rows.push(&batch)?;
     }
     Ok(())
+}
+
+/// The columns at these places. Their types are those of the file, not those of a schema of Arrow's that it may have beside its own.
+fn batches(
+    input: File,
+    metadata: &ParquetMetaData,
+    places: &[usize],
+) -> Result<ParquetRecordBatchReader, ParquetError> {
+    let file = metadata.file_metadata();
+    for field in places.iter().map(|place| &file.schema().get_fields()[*place]) {
+        if let Type::PrimitiveType { physical_type: Physical::FIXED_LEN_BYTE_ARRAY, type_length, .. } =
+            **field
+            && type_length > LONGEST
+        {
+            return Err(ParquetError::General(format!(
+                "column {:?} has values of {type_length} bytes, at most {LONGEST} are taken",
+                field.name()
+            )));
+        }
+    }
+    let file = FileMetaData::new(
+        file.version(),
+        file.num_rows(),
+        file.created_by().map(str::to_owned),
+        None,
+        Arc::new(SchemaDescriptor::new(Arc::new(without_text(file.schema())?))),
+        file.column_orders().cloned(),
+    );
+    let metadata = Arc::new(ParquetMetaData::new(file, metadata.row_groups().to_vec()));
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let plain = ArrowReaderMetadata::try_new(metadata.clone(), options.clone())?;
+    let fields = plain.schema().fields().iter().zip(metadata.file_metadata().schema().get_fields());
+    let field = |(field, own): (&Arc<Field>, &Arc<Type>)| match field.data_type() {
+        // Not copied for each row.
+        DataType::Binary => field.as_ref().clone().with_data_type(DataType::BinaryView),
+        // Nanoseconds reach from 1677 to 2262 only.
+        _ if own.is_primitive() && own.get_physical_type() == Physical::INT96 => {
+            field.as_ref().clone().with_data_type(DataType::Timestamp(TimeUnit::Millisecond, None))
+        }
+        _ => field.as_ref().clone(),
+    };
+    let schema = Schema::new(fields.map(field).collect::<Vec<_>>());
+    let metadata = ArrowReaderMetadata::try_new(metadata, options.with_schema(Arc::new(schema)))?;
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(input, metadata);
+    let wanted = ProjectionMask::roots(builder.parquet_schema(), places.iter().copied());
+    builder.with_projection(wanted).with_batch_size(BATCH).build()
+}
+
+/// The schema with bytes where it has text: [`Rows`] looks whether they are text, and can tell which row's are not.
+fn without_text(schema: &Type) -> Result<Type, ParquetError> {
+    let field = |field: &Arc<Type>| {
+        let info = field.get_basic_info();
+        let decimal = info.converted_type() == ConvertedType::DECIMAL
+            || matches!(info.logical_type_ref(), Some(LogicalType::Decimal(_)));
+        if !field.is_primitive() || field.get_physical_type() != Physical::BYTE_ARRAY || decimal {
+            return Ok(field.clone());
+        }
+        let bytes = Type::primitive_type_builder(field.name(), Physical::BYTE_ARRAY);
+        Ok(Arc::new(bytes.with_repetition(info.repetition()).build()?))
+    };
+    let fields = schema.get_fields().iter().map(field).collect::<Result<_, ParquetError>>()?;
+    Type::group_type_builder(schema.name()).with_fields(fields).build()
 }
 
 /// Looks at all pages once before. A dictionary with more values than bytes has none; whoever believes it takes all memory that there is.
@@ -102,30 +157,4 @@ fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     let done = panic::catch_unwind(AssertUnwindSafe(work));
     GUARDED.set(false);
     done.ok()
-}
-
-fn in_nanoseconds(field: &Type) -> bool {
-    let kind = field.get_basic_info().logical_type_ref();
-    matches!(kind, Some(LogicalType::Timestamp(time)) if time.unit == TimeUnit::NANOS)
-}
-
-/// As CSV would have it; what is null is empty. An error has the bytes that are not text.
-fn text(field: &Field, nanoseconds: bool) -> Result<Cow<'_, str>, &[u8]> {
-    // A time that is none of the calendar's stays the number that it is.
-    let time = |number: i64, time: Result<Timestamp, jiff::Error>| match time {
-        Ok(time) => time.to_zoned(TimeZone::UTC).datetime().to_string().into(),
-        Err(_) => number.to_string().into(),
-    };
-    Ok(match field {
-        Field::Null => "".into(),
-        Field::Str(text) => text.as_str().into(),
-        Field::Bytes(bytes) => std::str::from_utf8(bytes.data()).map_err(|_| bytes.data())?.into(),
-        Field::Date(days) => {
-            date((*days).into()).map_or_else(|| days.to_string(), |date| date.to_string()).into()
-        }
-        Field::TimestampMillis(time_ms) => time(*time_ms, Timestamp::from_millisecond(*time_ms)),
-        Field::TimestampMicros(time_us) => time(*time_us, Timestamp::from_microsecond(*time_us)),
-        Field::Long(time_ns) if nanoseconds => time(*time_ns, Timestamp::from_nanosecond((*time_ns).into())),
-        other => other.to_string().into(),
-    })
 }

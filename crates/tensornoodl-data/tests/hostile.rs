@@ -220,13 +220,10 @@ fn parquet_of_bytes(name: &str, kind: &str) -> Vec<u8> {
 #[test]
 fn parquet_with_labels_that_are_no_text_is_refused() {
     let who = || query("who", "who", "who");
-    let error = says("no_text.parquet", &parquet_of_bytes("bytes.parquet", ""), who());
-    assert_eq!(error, "no_text.parquet, line 2, column who: \"\u{fffd}(\" is not text in UTF-8");
-    let error = says("no_text.parquet", &parquet_of_bytes("string.parquet", "(STRING)"), who());
-    assert!(
-        error.starts_with("no_text.parquet cannot be read as Parquet: row 2: ") && error.contains("Utf8"),
-        "{error}"
-    );
+    for kind in ["", "(STRING)"] {
+        let error = says("no_text.parquet", &parquet_of_bytes("bytes.parquet", kind), who());
+        assert_eq!(error, "no_text.parquet, line 2, column who: \"\u{fffd}(\" is not text in UTF-8");
+    }
 }
 
 /// Found by fuzzing: it speaks of a dictionary that would take all memory.
