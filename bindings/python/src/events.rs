@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use pyo3::exceptions::{PyIndexError, PyTypeError};
+use arrow_array::ffi_stream::{RecordBatchStreamReader, FFI_ArrowArrayStream};
+use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PySlice};
+use pyo3::types::{PyCapsule, PyDict, PySlice};
 use tensornoodl::Stop;
-use tensornoodl_data::{Query, table};
+use tensornoodl_data::{Query, arrow, table};
 
 use crate::run::run;
 use crate::tensor::{Labels, Tensor};
@@ -82,7 +83,9 @@ pub(crate) fn from_events(
         let events = run(py, 0, &never, || table::read(&path, query.clone()))?;
         (path.display().to_string(), events.map_err(wrong)?)
     } else {
-        return Err(PyTypeError::new_err("no table"));
+        let batches = stream(&source)?;
+        let events = run(py, 0, &never, || arrow::read(batches, "the table", query.clone()))?;
+        ("a table".to_owned(), events.map_err(wrong)?)
     };
     let query = events.resolve(query);
     if let Some(groups) = groups {
@@ -95,6 +98,16 @@ pub(crate) fn from_events(
         Labels([&events.features, &events.rows, &events.cols].map(|labels| labels.names.clone()).into());
     let steps = (0..events.steps()).collect();
     Ok(Events { events, query, table, steps, labels })
+}
+
+/// A table in memory, as Arrow's C stream hands it over.
+fn stream(source: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
+    let capsule = source.cast::<PyCapsule>()?;
+    let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
+    // SAFETY: what a capsule of this name points to is such a stream, which lives as long as the capsule. It is taken out, and
+    // what stays for the capsule to release is an empty one.
+    let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.cast().as_ptr()) };
+    RecordBatchStreamReader::try_new(stream).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 impl Events {

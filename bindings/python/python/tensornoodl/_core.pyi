@@ -4,6 +4,19 @@ from typing import Any, Literal, final, overload
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = [
+    "Codes",
+    "Events",
+    "Learner",
+    "Match",
+    "Model",
+    "NoPattern",
+    "Planted",
+    "Tensor",
+    "__version__",
+    "from_events",
+]
+
 __version__: str
 
 _Floats = NDArray[np.float64]
@@ -84,9 +97,9 @@ class Events:
     def tally(self) -> dict[str, int]: ...
     def __len__(self) -> int: ...
     @overload
-    def __getitem__(self, key: int | str) -> Tensor: ...
+    def __getitem__(self, key: int | str, /) -> Tensor: ...
     @overload
-    def __getitem__(self, key: slice) -> Events: ...
+    def __getitem__(self, key: slice, /) -> Events: ...
 
 def from_events(
     source: Any,

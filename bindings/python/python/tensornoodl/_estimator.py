@@ -355,7 +355,8 @@ class TensorNOODL:
             # What they are made of.
             attrs=dict(zip(("feature", "row", "col"), self._known.axes())),
         )
-        return data if all_steps else data.isel(step=0)
+        taken_out: xarray.Dataset = data if all_steps else data.isel(step=0)
+        return taken_out
 
     def to_frame(self) -> pandas.DataFrame:
         """All that is not zero, one value in each line: step, pattern (from 1), axis (feature, row or col), label, value."""

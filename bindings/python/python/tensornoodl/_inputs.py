@@ -38,8 +38,8 @@ def from_events(
     average_over: str | None = None,
     keep_rows: int | None = None,
     square: bool = False,
-    names: str | Mapping[str, str] | None = None,
-    groups: str | Mapping[str, str] | None = None,
+    names: str | Mapping[Any, Any] | None = None,
+    groups: str | Mapping[Any, Any] | None = None,
 ) -> Events:
     """Count the events of a table into a stream of labelled tensors.
 
@@ -64,7 +64,8 @@ def from_events(
     square
         Rows and cols are the same people: either axis gets the labels of both.
     names, groups
-        Names of rows and cols, and what they are known to belong to: a mapping, or ``"people.csv(id,name)"``.
+        Names of rows and cols, and what they are known to belong to: a mapping, such as a dictionary or a Series of pandas, or
+        ``"people.csv(id,name)"``.
     """
     filters = [where] if isinstance(where, str) else list(where)
     path = os.fspath(table) if isinstance(table, (str, os.PathLike)) else None
@@ -88,8 +89,8 @@ def from_events(
         average_over=average_over,
         keep_rows=None if keep_rows is None else _count("keep_rows", keep_rows),
         square=square,
-        names=dict(names) if isinstance(names, Mapping) else names,
-        groups=dict(groups) if isinstance(groups, Mapping) else groups,
+        names=_known(names),
+        groups=_known(groups),
     )
 
 
@@ -287,6 +288,15 @@ def _text(value: Any) -> str:
 
 def _labels(labels: Iterable[object] | None) -> list[str] | None:
     return None if labels is None else [str(label) for label in labels]
+
+
+def _known(known: Any) -> Any:
+    """A mapping of texts; what is missing is not known."""
+    if known is None or isinstance(known, str):
+        return known
+    if not hasattr(known, "items"):
+        raise TypeError(f"names and groups are of type {_name(known)}, they must be a mapping or 'people.csv(id,name)'")
+    return {str(label): str(name) for label, name in known.items() if name is not None and name == name}
 
 
 def _floats(what: str, values: ArrayLike, ndim: int) -> NDArray[Any]:
