@@ -144,7 +144,7 @@ impl Tensor {
         let py = array.py();
         let (shape, places, values) = if let Ok(array) = array.extract::<PyReadonlyArray3<'_, f64>>() {
             let view = array.as_array();
-            let (shape, places) = nonzero(py, &view);
+            let (shape, places) = nonzero(py, &view)?;
             if array.is_fortran_contiguous() && places.len() == shape.rows * shape.cols {
                 // The memory of n x J x K is that of JK x n.
                 let values = array.transpose()?.reshape([places.len(), shape.features])?;
@@ -156,7 +156,7 @@ impl Tensor {
             }
         } else if let Ok(array) = array.extract::<PyReadonlyArray3<'_, f32>>() {
             let view = array.as_array();
-            let (shape, places) = nonzero(py, &view);
+            let (shape, places) = nonzero(py, &view)?;
             let values = py.detach(|| gather(&view, &places));
             let values = values.into_pyarray(py).reshape([places.len(), shape.features])?;
             (shape, places, values.unbind())
@@ -358,8 +358,12 @@ pub(crate) fn contiguous<'py>(fibers: &Bound<'py, PyAny>) -> PyResult<Bound<'py,
 fn nonzero<T: Element + Copy + Into<f64> + Sync>(
     py: Python<'_>,
     array: &ArrayView3<'_, T>,
-) -> (Shape, Vec<Place>) {
+) -> PyResult<(Shape, Vec<Place>)> {
     let (features, rows, cols) = array.dim();
+    let shape = Shape { features, rows, cols };
+    if array.is_empty() {
+        return Err(wrong(tensornoodl::Error::Shape(shape)));
+    }
     let places = py.detach(|| {
         let mut seen = vec![false; rows * cols];
         // Lanes of features lie next to each other, or planes of them do.
@@ -380,7 +384,7 @@ fn nonzero<T: Element + Copy + Into<f64> + Sync>(
         let place = |at: usize| Place { row: (at % rows) as u32, col: (at / rows) as u32 };
         (0..rows * cols).filter(|at| seen[*at]).map(place).collect()
     });
-    (Shape { features, rows, cols }, places)
+    Ok((shape, places))
 }
 
 /// Fibers that are gathered at a time: the planes they come from are read along.

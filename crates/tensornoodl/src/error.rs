@@ -99,6 +99,9 @@ pub enum Error {
         "no pattern is clearer than chance in most of five searches; asked for a number of patterns, it takes the clearest"
     )]
     NoPattern,
+    /// A tensor in which nothing is shared, whatever is asked for.
+    #[error("no two fibers share anything that a pattern could be: asked for patterns, there is none to take")]
+    NothingShared,
     /// Codes that are not of the dictionary.
     #[error("the codes are of {codes} patterns, the dictionary has {dictionary}")]
     Patterns {

@@ -173,7 +173,11 @@ pub fn learner(tensor: &Tensor<'_>, params: Params, grow: Grow, stream: bool) ->
     let grow = Grow { floor: found.floor, ..grow };
     if found.findings.is_empty() {
         let features = tensor.shape().features;
-        return if stream { Learner::from_nothing(features, params, grow) } else { Err(Error::NoPattern) };
+        return match (stream, grow.most_patterns) {
+            (true, _) => Learner::from_nothing(features, params, grow),
+            (false, None) => Err(Error::NoPattern),
+            (false, Some(_)) => Err(Error::NothingShared),
+        };
     }
     if params.rule != Rule::Adaptive {
         return Learner::new(found.dictionary, params);

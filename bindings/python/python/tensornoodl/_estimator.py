@@ -132,7 +132,7 @@ class TensorNOODL:
         ----------
         X
             One tensor: an array (n, J, K), a ``sparse.COO``, ``(coords, values, shape)``, ``(fibers, places)``, an xarray.DataArray, or a
-            :class:`Tensor`. Or a stream of them: :class:`Events`, a list, or an iterator.
+            :class:`Tensor`; ``(fibers, places, (J, K))`` where the last rows or cols may be empty. Or a stream of them: :class:`Events`, a list, or an iterator.
         """
         self.__dict__.pop("_model", None)
         return self._learn(X, alone=True)
@@ -223,6 +223,14 @@ class TensorNOODL:
         if model is None:
             raise NotFittedError("this TensorNOODL has learned nothing yet: call fit or partial_fit first")
         return model
+
+    def __sklearn_tags__(self) -> Any:
+        # Only scikit-learn asks for them, so it is there.
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        shape = InputTags(two_d_array=False, three_d_array=True, sparse=True)
+        target = TargetTags(required=False)
+        return Tags(estimator_type=None, target_tags=target, transformer_tags=TransformerTags(), input_tags=shape)
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._fitted is not None

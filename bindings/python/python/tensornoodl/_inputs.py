@@ -124,13 +124,13 @@ def as_tensor(X: TensorLike, dims: Dims | None = None) -> Tensor:
     if _is_of(X, "xarray", "DataArray"):
         return _from_xarray(X, dims)
     if isinstance(X, tuple):
+        if len(X) == 2 or (len(X) == 3 and np.ndim(X[1]) == 2):
+            return from_fibers(*X)
         if len(X) == 3:
             coords, values, shape = X
             return _from_coords(coords, values, shape)
-        if len(X) == 2:
-            return from_fibers(*X)
         raise ValueError(
-            f"a tuple of {len(X)} is given, it must be (coords, values, shape) or (fibers, places)"
+            f"a tuple of {len(X)} is given, it must be (coords, values, shape), (fibers, places) or (fibers, places, shape)"
         )
     # COO of the package sparse, and what is kept likewise.
     if hasattr(X, "coords") and hasattr(X, "data") and hasattr(X, "shape") and not isinstance(X, np.ndarray):

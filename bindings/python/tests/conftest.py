@@ -1,0 +1,18 @@
+"""What several tests need."""
+
+from __future__ import annotations
+
+import pytest
+
+import tensornoodl as tn
+
+
+@pytest.fixture(scope="session")
+def planted() -> tn.Planted:
+    return tn.Planted(features=40, patterns=6, rows=30, cols=25, alpha=0.15, beta=0.15)
+
+
+@pytest.fixture(scope="session")
+def fitted(planted: tn.Planted) -> tn.TensorNOODL:
+    """Never changed by a test: they copy it first."""
+    return tn.TensorNOODL().fit(planted.tensor(t) for t in range(1, 6))

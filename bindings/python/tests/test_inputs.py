@@ -1,0 +1,143 @@
+"""Whatever a tensor is kept in, the result is the same."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import sparse
+import xarray
+
+import tensornoodl as tn
+from tensornoodl._inputs import as_tensor
+
+
+def kinds(tensor: tn.Tensor) -> dict[str, object]:
+    dense = tensor.todense()
+    coo = tensor.to_sparse()
+    reversed_twice = np.ascontiguousarray(dense[:, ::-1])[:, ::-1]
+    wide = np.zeros((*dense.shape, 2))
+    wide[..., 0] = dense
+    read_only = dense.copy()
+    read_only.flags.writeable = False
+    return {
+        "C order": dense,
+        "F order": np.asfortranarray(dense),
+        "negative strides": reversed_twice,
+        "every second value": wide[..., 0],
+        "read only": read_only,
+        "big endian": dense.astype(">f8"),
+        "nested lists": dense.tolist(),
+        "sparse": coo,
+        "sparse GCXS": sparse.GCXS.from_coo(coo).tocoo(),
+        "coords": (coo.coords, coo.data, coo.shape),
+        "coords, shuffled": (coo.coords[:, ::-1], coo.data[::-1], coo.shape),
+        "fibers": (tensor.fibers, tensor.places, tensor.shape[1:]),
+        "fibers, F order": (np.asfortranarray(tensor.fibers), tensor.places.astype(np.int32), tensor.shape[1:]),
+        "fibers, places as lists": (np.array(tensor.fibers), tensor.places.tolist(), tensor.shape[1:]),
+        "xarray": xarray.DataArray(dense, dims=("f", "r", "c")),
+        "pickled": pickle.loads(pickle.dumps(tensor)),
+    }
+
+
+def test_every_kind_of_tensor_gives_the_same_bits(planted: tn.Planted, fitted: tn.TensorNOODL) -> None:
+    tensor = planted.tensor(9)
+    expected = copy.copy(fitted).partial_fit(tensor).components_
+    assert not np.array_equal(expected, fitted.components_)
+    for name, kind in kinds(tensor).items():
+        model = copy.copy(fitted).partial_fit(kind)
+        assert np.array_equal(model.components_, expected), name
+        assert np.array_equal(fitted.transform(kind).todense(), fitted.transform(tensor).todense()), name
+
+
+def test_single_precision_and_whole_numbers_are_taken(fitted: tn.TensorNOODL, planted: tn.Planted) -> None:
+    tensor = planted.tensor(9)
+    single = fitted.transform(tensor.todense().astype(np.float32))
+    assert np.abs(single.todense() - fitted.transform(tensor).todense()).max() < 1e-5
+    fibers = fitted.transform((tensor.fibers.astype(np.float32), tensor.places, (30, 25)))
+    assert np.array_equal(fibers.todense(), single.todense())
+    counts = np.zeros((3, 4, 5), dtype=np.int64)
+    counts[1, 2, 3] = 7
+    assert as_tensor(counts).fibers.tolist() == [[0.0, 7.0, 0.0]]
+    assert as_tensor(counts.astype(bool)).fibers.tolist() == [[0.0, 1.0, 0.0]]
+
+
+def test_nothing_is_copied_where_none_is_needed(planted: tn.Planted) -> None:
+    fibers = np.random.default_rng(0).normal(size=(12, 7))
+    places = np.array([(j, k) for k in range(3) for j in range(4)])
+    tensor = tn.from_fibers(fibers, places)
+    assert np.shares_memory(tensor.fibers, fibers)
+    assert not tensor.fibers.flags.writeable and fibers.flags.writeable
+    dense = np.asfortranarray(tensor.todense())
+    assert np.shares_memory(as_tensor(dense).fibers, dense)
+    assert not np.shares_memory(as_tensor(np.ascontiguousarray(dense)).fibers, dense)
+    # A zero fiber is none, so that the others have to be gathered.
+    dense[:, 2, 1] = 0
+    assert len(as_tensor(dense).fibers) == 11
+
+
+def test_labels_come_from_xarray_whatever_the_order(planted: tn.Planted) -> None:
+    tensor = planted.tensor(1)
+    n, rows, cols = tensor.shape
+    months = np.arange("2001-01", "2004-05", dtype="datetime64[M]").astype("datetime64[ns]")
+    array = xarray.DataArray(
+        tensor.todense().transpose(2, 0, 1),
+        dims=("to", "month", "from"),
+        coords={"month": months, "from": [f"p{j}" for j in range(rows)], "to": [f"q{k}" for k in range(cols)]},
+    )
+    assert n == 40
+    model = tn.TensorNOODL(dims=("month", "from", "to")).fit(array)
+    plain = tn.TensorNOODL().fit(tensor)
+    assert np.array_equal(model.components_, plain.components_)
+    assert model.feature_labels_[:2] == ["2001-01-01", "2001-02-01"]
+    assert model.row_labels_[3] == "p3" and model.col_labels_[-1] == f"q{cols - 1}"
+    assert model.to_xarray().attrs == {"feature": "day(month)", "row": "from", "col": "to"}
+    # A further dimension is the stream.
+    stream = xarray.concat([array, array], dim="week").assign_coords(week=["first", "second"])
+    streamed = tn.TensorNOODL(dims=("month", "from", "to")).fit(stream)
+    assert streamed.step_labels_ == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "text"),
+    [
+        (np.zeros((3, 4)), ValueError, "the array has 2 dimensions, it must have 3: features, rows and cols"),
+        (np.zeros((2, 2, 2), complex), TypeError, "the array has values of type complex128, they must be real numbers"),
+        (np.array([[["a"]]]), TypeError, "the array has values of type <U1, they must be real numbers"),
+        (
+            np.full((2, 2, 2), np.nan),
+            ValueError,
+            "the value at feature 0 of the fiber at row 0, col 0 is NaN: values must be finite, at most 1e100",
+        ),
+        (np.full((2, 2, 2), 1e200), ValueError, "values must be finite, at most 1e100"),
+        (np.zeros((0, 2, 2)), ValueError, "the shape is 0 x 2 x 2: every axis must have 1 to 4294967295 entries"),
+        ((1, 2, 3, 4), ValueError, "a tuple of 4 is given"),
+        (([[0], [0], [9]], [1.0], (2, 2, 2)), ValueError, "entry 0 is at feature 0, row 0, col 9, outside the shape 2 x 2 x 2"),
+        (([[0], [0], [-1]], [1.0], (2, 2, 2)), ValueError, "coordinates must be 0 or more"),
+        (([[0], [0]], [1.0], (2, 2, 2)), ValueError, "coordinates have the shape [2, 1], it must be [3, 1]"),
+        (([[0.5], [0], [0]], [1.0], (2, 2, 2)), TypeError, "coords has values of type float64, they must be whole numbers"),
+        ((np.ones((2, 3)), [[0, 0], [0, 0]]), ValueError, "the fiber at row 0, col 0 is given twice: a place has one fiber"),
+        ((np.ones((2, 3)), [[0, 0]]), ValueError, "places have the shape [1, 2], it must be [2, 2]"),
+        ((np.ones((1, 3)), [[-1, 0]]), ValueError, "places must be from 0 to 4294967294"),
+        (([[0], [0], [0]], [1.0], (2, 10**9, 2)), ValueError, "an axis without labels may have 100000000 entries"),
+        (np.ones((2, 2, 0)), ValueError, "the shape is 2 x 2 x 0"),
+        (object(), ValueError, "the array has 0 dimensions"),
+        ([], ValueError, "the array has 1 dimensions"),
+        (iter([]), ValueError, "the stream has no tensor to learn from"),
+        (sparse.COO(np.ones((2, 2, 2)), fill_value=1.0), ValueError, "the fill value is 1.0, it must be 0"),
+    ],
+)
+def test_what_is_no_tensor_is_refused(wrong: object, error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as caught:
+        tn.TensorNOODL().fit(wrong)
+    assert text in str(caught.value)
+
+
+def test_labels_must_be_different_and_as_many_as_there_are() -> None:
+    fibers = np.ones((1, 2))
+    with pytest.raises(ValueError, match='two of the row labels are "a"'):
+        tn.from_fibers(fibers, [[0, 0]], rows=["a", "a"])
+    with pytest.raises(ValueError, match="1 labels of features given, 2 needed"):
+        tn.from_fibers(fibers, [[0, 0]], features=["a"])

@@ -1,0 +1,124 @@
+"""The learner of samples x features, in scikit-learn's ways."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.sparse import issparse
+from sklearn.decomposition import MiniBatchDictionaryLearning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+import tensornoodl as tn
+
+Array = np.ndarray
+
+
+def samples(count: int = 3000, seed: int = 0) -> tuple[Array, Array, Array]:
+    """Samples, their atoms (10 x 40), and their codes, two or so in each."""
+    rng = np.random.default_rng(7)
+    atoms = rng.normal(size=(10, 40))
+    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+    rng = np.random.default_rng(seed)
+    codes = rng.choice([-1.0, 1.0], size=(count, 10)) * (rng.random((count, 10)) < 0.2)
+    return codes @ atoms, atoms, codes
+
+
+@pytest.mark.parametrize("estimator", [tn.NOODL(), tn.NOODL(3), tn.NOODL(sparse_codes=False, n_jobs=1)])
+def test_all_of_scikit_learns_checks(estimator: tn.NOODL) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(estimator, on_fail=None)
+    # One needs an environment variable that SciPy reads when it is imported.
+    allowed = {"check_array_api_input"}
+    wrong = {r["check_name"] for r in results if r["status"] != "passed"} - allowed
+    assert not wrong and len(results) >= 40
+
+
+def test_atoms_and_codes_are_exact() -> None:
+    X, atoms, codes = samples()
+    model = tn.NOODL().fit(X)
+    match = tn.match(model.components_, atoms)
+    assert model.n_components_ == 10 and match.error < 1e-10
+    found = model.transform(X)
+    order = [at for at in match.order if at is not None]
+    assert np.abs(found[:, order] * match.signs - codes).max() < 1e-10
+    assert np.abs(model.inverse_transform(found) - X).max() < 1e-10
+    assert model.score(X) > 1 - 1e-12
+    assert np.array_equal(tn.NOODL().fit_transform(X), found)
+
+
+def test_codes_may_be_sparse_and_keep_their_kind() -> None:
+    X, _, _ = samples(500)
+    model = tn.NOODL(sparse_codes=True).fit(X)
+    codes = model.transform(X)
+    assert issparse(codes) and codes.format == "csr" and codes.shape == (500, 10)
+    dense = model.set_params(sparse_codes=False).transform(X)
+    assert np.array_equal(codes.toarray(), dense)
+    assert np.abs(model.inverse_transform(codes) - X).max() < 1e-6
+    single = tn.NOODL().fit(X.astype(np.float32))
+    assert single.components_.dtype == single.transform(X.astype(np.float32)).dtype == np.float32
+
+
+def test_it_goes_on_with_further_samples() -> None:
+    X, atoms, _ = samples()
+    model = tn.NOODL()
+    seen: list[int] = []
+    model.callback = lambda record: seen.append(record["step"])
+    for batch in np.array_split(X, 6):
+        model.partial_fit(batch)
+    assert model.n_steps_ == 6 and seen == [1, 2, 3, 4, 5, 6]
+    assert tn.match(model.components_, atoms).error < 1e-8
+
+
+def test_it_stands_in_for_scikit_learns() -> None:
+    """The same calls, the same shapes; nearer to the truth."""
+    X, atoms, _ = samples()
+    theirs = MiniBatchDictionaryLearning(n_components=10, random_state=0, max_iter=20, dict_init=atoms + 0.05)
+    ours = tn.NOODL(n_components=10, random_state=0, dict_init=atoms + 0.05)
+    errors = []
+    for model in (theirs, ours):
+        codes = model.fit(X).transform(X)
+        assert model.components_.shape == (10, 40) and codes.shape == (3000, 10)
+        assert list(model.get_feature_names_out())[0].endswith("0")
+        errors.append(tn.match(model.components_, atoms).error)
+    assert errors[1] < 1e-6 * errors[0]
+
+
+def test_pipelines_and_grids() -> None:
+    X, _, codes = samples(400)
+    y = codes[:, 0] != 0
+    pipeline = make_pipeline(tn.NOODL(), StandardScaler(), LogisticRegression())
+    grid = GridSearchCV(pipeline, {"noodl__n_components": ["auto", 2]}, cv=3)
+    grid.fit(X, np.where(codes[:, 0] > 0, 1, 0))
+    assert grid.best_params_ == {"noodl__n_components": "auto"} and grid.best_score_ > 0.99
+    assert y.any()
+    alone = GridSearchCV(tn.NOODL(), {"n_components": [2, 10]}, cv=2, n_jobs=2).fit(X)
+    assert alone.best_params_ == {"n_components": 10} and alone.best_score_ > 0.99
+    assert pipeline.set_output(transform="pandas") is pipeline
+
+
+def test_noise_gets_a_warning() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    with pytest.warns(UserWarning, match="no atom is clearer than chance; the clearest one is taken"):
+        model = tn.NOODL().fit(X)
+    assert model.n_components_ == 1
+
+
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({"n_components": 0}, "n_components is 0, it must be at least 1"),
+        ({"tau": -1}, "tau is -1, it must be above 0 and finite"),
+        ({"dict_init": np.ones((2, 3))}, "the tensor has 40 features, the dictionary has 3"),
+    ],
+)
+def test_wrong_parameters_are_refused(params: dict[str, object], text: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        tn.NOODL(**params).fit(samples(100)[0])
+    assert text in str(caught.value)
