@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import matplotlib.axes
-    import matplotlib.figure
+try:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Circle, Rectangle
+except ImportError:
+    raise ImportError("plot needs matplotlib, which is not installed: pip install matplotlib") from None
 
+if TYPE_CHECKING:
     from ._estimator import TensorNOODL
     from ._inputs import Floats
 
@@ -23,13 +29,16 @@ FAINT, WORDS = "#999999", "#555555"
 WIDTH, BAR = 10.0, 0.2
 
 
-def plot(model: TensorNOODL, patterns: Sequence[int] | range, top: int) -> matplotlib.figure.Figure:
-    try:
-        # In a notebook, pyplot makes figures show themselves. This one is not kept by it, so that it goes when nobody needs it.
-        import matplotlib.pyplot  # noqa: F401
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError("plot needs matplotlib, which is not installed: pip install matplotlib") from None
+class Picture(Figure):
+    """A figure that shows itself in a notebook, also where pyplot is not in use."""
+
+    def _repr_png_(self) -> bytes:
+        png = io.BytesIO()
+        self.savefig(png, format="png")
+        return png.getvalue()
+
+
+def plot(model: TensorNOODL, patterns: Sequence[int] | range, top: int) -> Figure:
     _, row, col = model._known.axes()
     kind, _ = model._known.kind()
     members = [[part[:top] for part in model.leading(pattern)] for pattern in patterns]
@@ -37,7 +46,7 @@ def plot(model: TensorNOODL, patterns: Sequence[int] | range, top: int) -> matpl
     if kind == "bars":
         bars = max(bars, min(top, model.n_features_in_))
     height = max(2.8 if kind == "grid" else 1.9, BAR * bars + 0.7)
-    figure = Figure(figsize=(WIDTH, height * max(len(patterns), 1)), layout="constrained")
+    figure = Picture(figsize=(WIDTH, height * max(len(patterns), 1)), layout="constrained")
     # A map is about as high as it is wide.
     ratios = (1.05 if kind == "grid" else 1.8, 1, 1)
     axes = figure.subplots(len(patterns), 3, squeeze=False, width_ratios=ratios)
@@ -46,16 +55,15 @@ def plot(model: TensorNOODL, patterns: Sequence[int] | range, top: int) -> matpl
         picture.set_title(f"pattern {pattern + 1}", loc="left", fontsize=11, fontweight="bold")
         for part, those, title in ((rows, senders, _title(row, "rows")), (cols, receivers, _title(col, "cols"))):
             _bars(part, those, bars)
-            part.set_title(title, loc="left", fontsize=10, color=WORDS)
-    if any(value < 0 for pair in members for part in pair for _, value in part):
+            part.set_title(title, loc="left", fontsize=10, color=WORDS, parse_math=False)
+    below = any(value < 0 for pair in members for part in pair for _, value in part)
+    if below or kind == "bars" and model.components_.min() < 0:
         figure.supxlabel("orange: with the opposite sign", x=0.99, ha="right", fontsize=8, color=BELOW)
     figure.get_layout_engine().set(w_pad=0.06, h_pad=0.08)  # type: ignore[union-attr, call-arg]
     return figure
 
 
-def _pattern(axes: matplotlib.axes.Axes, model: TensorNOODL, pattern: int, room: int) -> None:
-    from matplotlib.colors import LinearSegmentedColormap
-
+def _pattern(axes: Axes, model: TensorNOODL, pattern: int, room: int) -> None:
     values, labels = model.components_[pattern], model.feature_labels_
     kind, grid = model._known.kind()
     feature, _, _ = model._known.axes()
@@ -90,7 +98,7 @@ def _pattern(axes: matplotlib.axes.Axes, model: TensorNOODL, pattern: int, room:
         _line(axes, values, labels)
 
 
-def _line(axes: matplotlib.axes.Axes, values: Floats, labels: list[str]) -> None:
+def _line(axes: Axes, values: Floats, labels: list[str]) -> None:
     at = np.arange(len(values))
     axes.axhline(0, color=FAINT, linewidth=0.8)
     axes.fill_between(at, values, color=ABOVE, alpha=0.15, linewidth=0)
@@ -98,17 +106,17 @@ def _line(axes: matplotlib.axes.Axes, values: Floats, labels: list[str]) -> None
     # As many labels as have room beside each other.
     room = max(2, int(60 / (max(map(len, labels)) + 2)))
     every = -(-len(labels) // room)
-    axes.set_xticks(at[::every], [_short(label) for label in labels[::every]])
+    axes.set_xticks(at[::every], [_short(label) for label in labels[::every]], parse_math=False)
     axes.locator_params(axis="y", nbins=4)
     axes.margins(x=0.02)
     _plain(axes)
 
 
-def _bars(axes: matplotlib.axes.Axes, members: list[tuple[str, float]], room: int) -> None:
+def _bars(axes: Axes, members: list[tuple[str, float]], room: int) -> None:
     at = np.arange(len(members))
     values = np.array([value for _, value in members])
     axes.barh(at, np.abs(values), height=0.72, color=np.where(values >= 0, ABOVE, BELOW))
-    axes.set_yticks(at, [_short(label) for label, _ in members])
+    axes.set_yticks(at, [_short(label) for label, _ in members], parse_math=False)
     # Bars are equally thick wherever there are fewer of them.
     axes.set_ylim(max(room, 1) - 0.4, -0.6)
     axes.locator_params(axis="x", nbins=4)
@@ -116,16 +124,14 @@ def _bars(axes: matplotlib.axes.Axes, members: list[tuple[str, float]], room: in
     axes.tick_params(axis="y", length=0, labelcolor="black")
 
 
-def _plain(axes: matplotlib.axes.Axes) -> None:
+def _plain(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(FAINT)
     axes.tick_params(labelsize=8, color=FAINT, labelcolor=WORDS)
 
 
-def _court(axes: matplotlib.axes.Axes) -> None:
+def _court(axes: Axes) -> None:
     """The lines of a court of the league, in tenths of feet from the hoop."""
-    from matplotlib.patches import Circle, Rectangle
-
     look: dict[str, Any] = {"fill": False, "color": "#222222", "linewidth": 0.9}
     corner = np.arccos(220.0 / 237.5)
     turn = np.linspace(corner, np.pi - corner, 60)
@@ -142,8 +148,10 @@ def _court(axes: matplotlib.axes.Axes) -> None:
 
 
 def _title(axis: str, otherwise: str) -> str:
-    """What an axis is made of; arrays have numbers there."""
-    return otherwise if axis.startswith("bin(") else axis
+    """What an axis is made of; arrays have numbers there, also for dimensions that have only a name."""
+    if axis.startswith("bin(") and axis.endswith(",1)"):
+        axis = axis[4:-3]
+    return otherwise if axis.isdigit() else axis
 
 
 def _short(label: str) -> str:
