@@ -78,12 +78,12 @@ def run(name: str) -> tuple[str, dict[str, bytes]]:
 
 
 def small(picture: bytes) -> bytes:
-    """The same picture with at most 64 colours, which nobody sees."""
+    """The same picture with 256 colours, which is a third of the size."""
     from PIL import Image
 
     packed = io.BytesIO()
     image = Image.open(io.BytesIO(picture)).convert("RGB")
-    image.quantize(64, dither=Image.Dither.NONE).save(packed, "PNG", optimize=True)
+    image.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(packed, "PNG", optimize=True)
     return packed.getvalue()
 
 

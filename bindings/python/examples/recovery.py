@@ -23,8 +23,8 @@ for t in range(1, 9):
 # One tensor is enough to find all of them here, and their number; the next ones bring the error down to the last digit of a double.
 # It is relative, over all patterns, up to their order and sign, which nobody can know.
 #
-# `match` needs the truth. Where it is not known, two numbers say how well the model fits: `fit` is the part of a tensor
-# that is not explained, and the share of a pattern that one group of rows and cols holds is 1 if the model is right (0: not in this tensor).
+# `match` needs the truth. Where it is not known, two numbers say how well the model fits: `fit` is the relative error of a
+# tensor, and the share of a pattern that one group of rows and cols holds is 1 if the model is right (0: not in this tensor).
 
 # %%
 codes = model.transform(tensor)

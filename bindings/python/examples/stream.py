@@ -54,8 +54,8 @@ print(f"the 20 patterns moved by {moved:.1e}")
 print(f"error of all {model.n_patterns_}: {tn.match(model.components_, planted.patterns).error:.1e}")
 
 # %% [markdown]
-# `history_` has a record of every step, also of those before the file. `fit` is the part of a tensor that was not explained
-# when it arrived: a jump says that something new is there, without knowing the truth.
+# `history_` has a record of every step, also of those before the file. `fit` is the relative error of a tensor with the
+# patterns known when it arrived: a jump says that something new is there, and needs no truth.
 
 # %%
 for record in model.history_[7:11]:
