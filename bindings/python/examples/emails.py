@@ -17,7 +17,7 @@ if not ((folder / "enron_emails.csv").is_file() and (folder / "enron_people.csv"
     raise SystemExit
 
 emails = pd.read_csv(folder / "enron_emails.csv", parse_dates=["time"])
-people = pd.read_csv(folder / "enron_people.csv", dtype=str)
+people = pd.read_csv(folder / "enron_people.csv", index_col="id")
 print(emails.head(3))
 
 # %% [markdown]
@@ -26,7 +26,6 @@ print(emails.head(3))
 # table; the model does not learn from either.
 
 # %%
-known = people.dropna(subset="group4")
 events = tn.from_events(
     emails,
     feature="month(time)",
@@ -34,8 +33,8 @@ events = tn.from_events(
     col="to",
     where="from!=@to",
     square=True,
-    names=dict(zip(people["id"], people["name"].fillna(people["email_local"]))),
-    groups=dict(zip(known["id"], known["group4"])),
+    names=people["name"].fillna(people["email_local"]).to_dict(),
+    groups=people["group4"].to_dict(),
 )
 months, senders, receivers = events.shape
 print(f"{months} months x {senders} senders x {receivers} receivers")
