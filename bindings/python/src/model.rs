@@ -30,6 +30,8 @@ pub(crate) struct Options {
     code_floor: f64,
     forgetting: f64,
     seed: u64,
+    /// Whether more tensors follow.
+    stream: bool,
     /// Threads; 0: one for each core.
     pub(crate) jobs: usize,
 }
@@ -42,7 +44,11 @@ impl Options {
             code_floor: self.code_floor,
             forgetting: self.forgetting,
             rule: self.eta_a.map_or(Rule::Adaptive, |eta_a| Rule::Paper { eta_a }),
-            passes: self.passes.map_or(Passes::Auto, Passes::Fixed),
+            passes: match self.passes {
+                Some(passes) => Passes::Fixed(passes),
+                None if self.stream => Passes::Auto,
+                None => Passes::Exhaust,
+            },
             ..Params::default()
         };
         params.check().map_err(wrong)?;

@@ -100,7 +100,9 @@ pub enum Error {
     )]
     NoPattern,
     /// A tensor in which nothing is shared, whatever is asked for.
-    #[error("no two fibers share anything that a pattern could be: asked for patterns, there is none to take")]
+    #[error(
+        "no two fibers share anything that a pattern could be: asked for patterns, there is none to take"
+    )]
     NothingShared,
     /// Codes that are not of the dictionary.
     #[error("the codes are of {codes} patterns, the dictionary has {dictionary}")]

@@ -26,6 +26,9 @@ use crate::update::{self, Adaptive, Frozen, Lessons, Strangers, paper_step};
 /// Most passes over one tensor with [`Passes::Auto`].
 const MOST_PASSES: usize = 20;
 
+/// And with [`Passes::Exhaust`].
+const MOST_TO_EXHAUST: usize = 100;
+
 /// Holds the dictionary and learns from one tensor at a time, for ever.
 #[derive(Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -350,7 +353,7 @@ impl Learner {
         if self.params.passes != Passes::Fixed(1) {
             let value = match self.params.passes {
                 Passes::Fixed(passes) => passes.to_string(),
-                Passes::Auto => "auto".into(),
+                Passes::Auto | Passes::Exhaust => "auto".into(),
             };
             let rule = "1 for a tensor in parts, which is read only once".into();
             return Err(Error::Parameter { name: "passes", value, rule }.into());
@@ -378,6 +381,7 @@ impl Learner {
             Passes::Fixed(1) => Frozen::Unused,
             _ => Frozen::Weights(Vec::new()),
         };
+        let mut last_fit = f64::INFINITY;
         let mut passes = 0;
         loop {
             passes += 1;
@@ -416,6 +420,10 @@ impl Learner {
             let last = match params.passes {
                 Passes::Fixed(asked) => passes == asked,
                 Passes::Auto => settled || passes == MOST_PASSES,
+                Passes::Exhaust => {
+                    let before = std::mem::replace(&mut last_fit, found.fit());
+                    (settled && last_fit > 0.75 * before) || passes == MOST_TO_EXHAUST
+                }
             };
             if !last {
                 // A further pass of the paper's step goes on from here; of the adaptive one, it starts

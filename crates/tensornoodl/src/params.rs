@@ -47,6 +47,9 @@ pub enum Passes {
     Fixed(usize),
     /// As long as another pass still brings the dictionary nearer. Needs [`Rule::Adaptive`].
     Auto,
+    /// Until the tensor has nothing more to tell, for one that is all there is: as [`Passes::Auto`], and on while each pass leaves
+    /// less than three quarters of what the one before left. Needs [`Rule::Adaptive`].
+    Exhaust,
 }
 
 /// What a [`Learner`](crate::Learner) is told. The defaults are the paper's values where it has
@@ -118,14 +121,14 @@ impl Params {
         }
         match self.passes {
             Passes::Fixed(passes) => within("passes", passes as f64, AtLeast(1.0), Below(f64::INFINITY)),
-            Passes::Auto if self.rule != Rule::Adaptive => Err(Error::Parameter {
+            Passes::Auto | Passes::Exhaust if self.rule != Rule::Adaptive => Err(Error::Parameter {
                 name: "passes",
                 value: "auto".into(),
                 rule: "a number with the paper's step: only the adaptive step knows when a \
                        further pass no longer helps"
                     .into(),
             }),
-            Passes::Auto => Ok(()),
+            Passes::Auto | Passes::Exhaust => Ok(()),
         }
     }
 }

@@ -87,6 +87,29 @@ fn further_passes_save_tensors_and_do_not_overfit() {
 }
 
 #[test]
+fn one_tensor_that_is_all_there_is_is_exhausted() {
+    let learn = |noise: f64, passes: Passes| {
+        let planted = Planted::new(Plan { patterns: 60, noise, ..Plan::default() }).unwrap();
+        let mut learner =
+            Learner::new(planted.start(0.35).unwrap(), Params { passes, ..Params::default() }).unwrap();
+        let step = learner.learn(&planted.tensor(1).tensor).unwrap();
+        let seen: Vec<usize> = (0..60).filter(|&i| step.activity[i] > 3).collect();
+        assert!(seen.len() > 50);
+        let truth = planted.true_dictionary();
+        let far = |&i: &usize| {
+            let pairs = learner.dictionary().pattern(i).iter().zip(truth.pattern(i));
+            pairs.map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
+        };
+        (step.passes, seen.iter().map(far).fold(0.0, f64::max))
+    };
+    let (auto, whole) = (learn(0.0, Passes::Auto), learn(0.0, Passes::Exhaust));
+    assert!(whole.0 > auto.0 && whole.1 < 1e-12, "{whole:?}, {auto:?}");
+    // Noise is not worth further passes.
+    let (auto, whole) = (learn(0.3, Passes::Auto), learn(0.3, Passes::Exhaust));
+    assert!(whole.0 <= auto.0 + 1 && (whole.1 / auto.1 - 1.0).abs() < 0.05, "{whole:?}, {auto:?}");
+}
+
+#[test]
 fn noise_is_averaged_as_by_one_who_knows_the_codes() {
     for noise in [0.1, 0.5] {
         for seed in [42, 26, 91] {

@@ -216,6 +216,7 @@ def options(
         "code_floor": _real("code_floor", code_floor),
         "forgetting": _real("forgetting", forgetting),
         "seed": seed_of(random_state),
+        "stream": stream,
         "jobs": jobs_of(n_jobs),
     }
 

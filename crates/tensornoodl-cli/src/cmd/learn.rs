@@ -109,13 +109,15 @@ impl Args {
             (None, None) => Count(None),
             (None, Some(_)) => Count(Some(100)),
         };
+        // One tensor is all there is.
+        let auto = if events.steps.is_some() { Passes::Auto } else { Passes::Exhaust };
         let params = Params {
             eta_x: self.eta_x,
             tau: self.tau,
             code_floor: self.code_floor,
             forgetting: self.forgetting,
             rule: self.eta_a.map_or(Rule::Adaptive, |eta_a| Rule::Paper { eta_a }),
-            passes: self.passes.unwrap_or(usual).0.map_or(Passes::Auto, Passes::Fixed),
+            passes: self.passes.unwrap_or(usual).0.map_or(auto, Passes::Fixed),
             ..Params::default()
         };
         params.check().map(|()| params)
