@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PySlice};
 use tensornoodl::Stop;
-use tensornoodl_data::{Query, arrow, table};
+use tensornoodl_data::{Counter, Query, arrow, table};
 
 use crate::run::run;
 use crate::tensor::{Labels, Tensor};
@@ -83,7 +83,7 @@ pub(crate) fn from_events(
         let events = run(py, 0, &never, || table::read(&path, query.clone()))?;
         (path.display().to_string(), events.map_err(wrong)?)
     } else {
-        let batches = stream(&source)?;
+        let batches = stream(&chosen(source, &query)?)?;
         let events = run(py, 0, &never, || arrow::read(batches, "the table", query.clone()))?;
         ("a table".to_owned(), events.map_err(wrong)?)
     };
@@ -100,9 +100,25 @@ pub(crate) fn from_events(
     Ok(Events { events, query, table, steps, labels })
 }
 
+/// The columns that are needed, of tables that can tell: others may be of kinds that Arrow does not know.
+fn chosen<'py>(source: Bound<'py, PyAny>, query: &Query) -> PyResult<Bound<'py, PyAny>> {
+    let needed = Counter::new(query.clone()).columns().to_vec();
+    let Ok(columns) =
+        source.getattr("columns").and_then(|columns| columns.call_method0("to_list").or(Ok(columns)))
+    else {
+        return Ok(source);
+    };
+    // A column that is missing is named later, with those that there are.
+    match columns.extract::<Vec<String>>() {
+        Ok(columns) if needed.iter().all(|name| columns.contains(name)) => source.get_item(needed),
+        _ => Ok(source),
+    }
+}
+
 /// A table in memory, as Arrow's C stream hands it over.
 fn stream(source: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
-    let capsule = source.cast::<PyCapsule>()?;
+    let capsule = source.call_method0("__arrow_c_stream__")?;
+    let capsule = capsule.cast::<PyCapsule>()?;
     let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
     // SAFETY: what a capsule of this name points to is such a stream, which lives as long as the capsule. It is taken out, and
     // what stays for the capsule to release is an empty one.
@@ -197,7 +213,8 @@ impl Events {
                 *usize::try_from(number).ok().and_then(|number| self.steps.get(number)).ok_or_else(missing)?
             }
             Err(_) => {
-                let label: String = key.extract()?;
+                let text = "a step is a whole number, a label or a slice";
+                let label: String = key.extract().map_err(|_| PyTypeError::new_err(text))?;
                 let at = self.steps().iter().position(|known| *known == label);
                 self.steps[at.ok_or_else(|| PyIndexError::new_err(format!("it has no step {label:?}")))?]
             }
@@ -206,12 +223,12 @@ impl Events {
     }
 
     fn __repr__(&self) -> String {
-        let (shape, cells) = (self.events.shape(), self.events.cells());
+        let (shape, table) = (self.events.shape(), &self.table);
         let steps = match (&self.events.steps, self.steps.len()) {
             (None, _) => String::new(),
             (_, 1) => ", 1 step".into(),
             (_, steps) => format!(", {steps} steps"),
         };
-        format!("<tensornoodl.Events of {}: {shape}, {cells} cells{steps}>", self.table)
+        format!("<tensornoodl.Events of {table}: {shape}{steps}>")
     }
 }

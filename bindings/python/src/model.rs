@@ -31,7 +31,7 @@ pub(crate) struct Options {
     forgetting: f64,
     seed: u64,
     /// Whether more tensors follow.
-    stream: bool,
+    pub(crate) stream: bool,
     /// Threads; 0: one for each core.
     pub(crate) jobs: usize,
 }
@@ -165,18 +165,17 @@ fn prepared<'a>(
 impl Model {
     /// The model that a first tensor suggests, before it has learned from it.
     #[staticmethod]
-    #[pyo3(signature = (tensor, options, stream, recipe, start=None, events=None))]
+    #[pyo3(signature = (tensor, options, recipe, start=None, events=None))]
     fn begin(
         py: Python<'_>,
         tensor: &Tensor,
         options: Options,
-        stream: bool,
-        recipe: &str,
+        recipe: Option<&str>,
         start: Option<&Bound<'_, PyAny>>,
         events: Option<&Events>,
     ) -> PyResult<Model> {
         let (params, stop) = (options.params()?, Stop::default());
-        let recipe: Recipe = recipe.parse().map_err(wrong)?;
+        let told: Option<Recipe> = recipe.map(str::parse).transpose().map_err(wrong)?;
         let labels = (*tensor.labels.0).clone();
         let axes =
             tensor.dims.clone().unwrap_or_else(|| ["1", "2", "3"].map(|axis| Axis::Bin(axis.into(), 1.0)));
@@ -207,14 +206,37 @@ impl Model {
                 Card { table: "an array".into(), ..Card::new(query, labels) }
             }
         };
-        (card.recipe, card.seed) = (recipe, options.seed);
-        let learner = match start {
-            Some(start) => tensornoodl::Learner::new(dictionary(start)?, params).map_err(wrong)?,
-            None => tensor.with(py, |first| {
+        (card.recipe, card.seed) = (told.clone().unwrap_or_default(), options.seed);
+        let before = start.and_then(|start| start.cast::<Model>().ok());
+        let learner = match (start, before) {
+            (_, Some(before)) => before.get().read(py, |before| {
+                if told.is_some_and(|told| told != before.card.recipe) {
+                    let text = format!(
+                        "init was learned with the recipe '{}', it must be the same: its patterns are of no use for another",
+                        before.card.recipe
+                    );
+                    return Err(PyValueError::new_err(text));
+                }
+                (card.features, card.recipe) = (before.card.features.clone(), before.card.recipe.clone());
+                let mut learner = before.learner.clone();
+                match params.rule {
+                    Rule::Adaptive => learner.set_params(params).map_err(wrong)?,
+                    // The paper's step has no state to go on with.
+                    Rule::Paper { .. } => {
+                        learner =
+                            tensornoodl::Learner::new(learner.dictionary().clone(), params).map_err(wrong)?;
+                    }
+                }
+                Ok(learner)
+            })?,
+            (Some(start), None) => {
+                tensornoodl::Learner::new(dictionary(start)?, params).map_err(wrong)?
+            }
+            (None, None) => tensor.with(py, |first| {
                 let grow = options.grow(&stop);
                 let learner = run(py, options.jobs, &stop, || {
                     let (first, _) = prepared(&card, first, &tensor.labels)?;
-                    Ok(init::learner(&first, params, grow, stream)?)
+                    Ok(init::learner(&first, params, grow, options.stream)?)
                 })?;
                 learner.map_err(|error: tensornoodl_data::Error| wrong(error))
             })?,
@@ -225,25 +247,6 @@ impl Model {
             return Err(wrong(error));
         }
         Ok(Model::new(tensornoodl_data::Model::with_card(learner, card)))
-    }
-
-    /// The same patterns and what was learned of them, to go on with in other data.
-    fn go_on(&self, py: Python<'_>, options: Options) -> PyResult<Model> {
-        let params = options.params()?;
-        self.read(py, |model| {
-            let mut learner = model.learner.clone();
-            match params.rule {
-                Rule::Adaptive => learner.set_params(params).map_err(wrong)?,
-                // The paper's step has no state to go on with.
-                Rule::Paper { .. } => {
-                    learner =
-                        tensornoodl::Learner::new(learner.dictionary().clone(), params).map_err(wrong)?;
-                }
-            }
-            let mut card = model.card.clone();
-            (card.steps, card.history) = (Vec::new(), Vec::new());
-            Ok(Model::new(tensornoodl_data::Model::with_card(learner, card)))
-        })
     }
 
     /// One step. Returns how many entries have features that the model does not know; they are left out.
@@ -392,9 +395,24 @@ impl Model {
         })
     }
 
-    /// The recipe, and the parameters that it was learned with.
-    fn recipe(&self, py: Python<'_>) -> PyResult<String> {
-        self.read(py, |model| Ok(model.card.recipe.to_string()))
+    /// What it was told, as the estimator has it.
+    fn told<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.read(py, |model| {
+            let (params, told) = (model.learner.params(), PyDict::new(py));
+            let recipe = (model.card.recipe != Recipe::default()).then(|| model.card.recipe.to_string());
+            told.set_item("recipe", recipe)?;
+            told.set_item("random_state", model.card.seed)?;
+            let eta_a = match params.rule {
+                Rule::Paper { eta_a } => Some(eta_a),
+                Rule::Adaptive => None,
+            };
+            told.set_item("eta_a", eta_a)?;
+            told.set_item("eta_x", params.eta_x)?;
+            told.set_item("tau", params.tau)?;
+            told.set_item("code_floor", params.code_floor)?;
+            told.set_item("forgetting", params.forgetting)?;
+            Ok(told)
+        })
     }
 
     /// What happened in every step.

@@ -44,12 +44,11 @@ fn tensor<'a>(samples: &'a PyReadonlyArray2<'_, f64>) -> PyResult<Tensor<'a>> {
 impl Learner {
     /// The learner that the first samples suggest, before it has learned from them.
     #[staticmethod]
-    #[pyo3(signature = (samples, options, stream, start=None))]
+    #[pyo3(signature = (samples, options, start=None))]
     fn begin(
         py: Python<'_>,
         samples: PyReadonlyArray2<'_, f64>,
         options: Options,
-        stream: bool,
         start: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Learner> {
         let (params, stop, first) = (options.params()?, Stop::default(), tensor(&samples)?);
@@ -57,7 +56,7 @@ impl Learner {
             Some(start) => tensornoodl::Learner::new(dictionary(start)?, params),
             None => {
                 let grow = options.grow(&stop);
-                run(py, options.jobs, &stop, || init::learner(&first, params, grow, stream))?
+                run(py, options.jobs, &stop, || init::learner(&first, params, grow, options.stream))?
             }
         };
         learner.map(Learner::new).map_err(wrong)

@@ -1,6 +1,7 @@
 //! Planted streams, and how near a result is to the truth.
 
 use numpy::PyArray2;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tensornoodl::Dictionary;
 use tensornoodl::metrics::Matching;
@@ -10,7 +11,16 @@ use crate::model::{Codes, dictionary, patterns};
 use crate::tensor::{Labels, Tensor};
 use crate::wrong;
 
+/// Steps count from 1.
+fn check_step(name: &str, step: u64) -> PyResult<()> {
+    if step == 0 { Err(PyValueError::new_err(format!("{name} is 0, it must be at least 1"))) } else { Ok(()) }
+}
+
 /// A stream whose factors are known, drawn as in the paper's experiments. The same seed gives the same stream.
+///
+/// Entries of B and C are not zero with the probabilities alpha and beta; they are 1 or -1, or with a floor below 1 spread from there
+/// on with variance 1. Noise is the expected length of what is added to each fiber. The last ``late`` patterns appear at ``late_step``.
+/// Everything is multiplied by ``scale``.
 #[pyclass(frozen, module = "tensornoodl")]
 pub(crate) struct Planted(tensornoodl::synthetic::Planted);
 
@@ -34,6 +44,7 @@ impl Planted {
         late_step: u64,
         seed: u64,
     ) -> PyResult<Planted> {
+        check_step("late_step", late_step)?;
         let values = if floor == 1.0 { Values::Rademacher } else { Values::SubGaussian { floor } };
         let plan = Plan {
             features,
@@ -68,6 +79,7 @@ impl Planted {
 
     /// The tensor of a step, from 1.
     fn tensor(&self, py: Python<'_>, step: u64) -> PyResult<Tensor> {
+        check_step("step", step)?;
         let planted = py.detach(|| self.0.tensor(step));
         let labels = Labels::new([None, None, None], planted.tensor.shape())?;
         Tensor::new(py, planted.tensor, labels, None, Some(step.to_string()))
@@ -75,8 +87,16 @@ impl Planted {
 
     /// Its true codes.
     fn codes(&self, py: Python<'_>, step: u64) -> PyResult<Codes> {
+        check_step("step", step)?;
         let planted = py.detach(|| self.0.tensor(step));
         Codes::new(planted.true_codes, self.0.plan().features)
+    }
+
+    fn __repr__(&self) -> String {
+        let Plan { features, patterns, rows, cols, alpha, beta, noise, seed, .. } = self.0.plan();
+        format!(
+            "<tensornoodl.Planted: {patterns} patterns, {features} x {rows} x {cols}, alpha {alpha}, beta {beta}, noise {noise}, seed {seed}>"
+        )
     }
 }
 
@@ -93,6 +113,11 @@ impl Match {
     #[new]
     fn new(found: &Bound<'_, PyAny>, truth: &Bound<'_, PyAny>) -> PyResult<Match> {
         let (found, truth) = (dictionary(found)?, dictionary(truth)?);
+        let lengths = (found.features(), truth.features());
+        if lengths.0 != lengths.1 {
+            let text = format!("found patterns have {} features, true ones {}", lengths.0, lengths.1);
+            return Err(PyValueError::new_err(text));
+        }
         let matching = Matching::new(&found, &truth).map_err(wrong)?;
         Ok(Match { matching, found, truth })
     }
@@ -113,6 +138,11 @@ impl Match {
     #[getter]
     fn signs(&self) -> Vec<f64> {
         self.matching.sign.clone()
+    }
+
+    fn __repr__(&self) -> String {
+        let (found, truth) = (self.found.patterns(), self.truth.patterns());
+        format!("<tensornoodl.Match of {found} patterns to {truth}: error {:.1e}>", self.error())
     }
 
     /// |X - X*|_F / |X*|_F.
@@ -137,7 +167,7 @@ impl Match {
             }
         }
         if found.codes.places() != truth.codes.places() {
-            return Err(pyo3::exceptions::PyValueError::new_err("the codes are not of the same fibers"));
+            return Err(PyValueError::new_err("the codes are not of the same fibers"));
         }
         Ok(())
     }

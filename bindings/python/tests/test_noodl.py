@@ -73,14 +73,15 @@ def test_it_goes_on_with_further_samples() -> None:
     for batch in np.array_split(X, 6):
         model.partial_fit(batch)
     assert model.n_steps_ == 6 and seen == [1, 2, 3, 4, 5, 6]
-    assert tn.match(model.components_, atoms).error < 1e-8
+    assert tn.match(model.components_, atoms).error < 1e-6
 
 
 def test_it_stands_in_for_scikit_learns() -> None:
     """The same calls, the same shapes; nearer to the truth."""
     X, atoms, _ = samples()
-    theirs = MiniBatchDictionaryLearning(n_components=10, random_state=0, max_iter=20, dict_init=atoms + 0.05)
-    ours = tn.NOODL(n_components=10, random_state=0, dict_init=atoms + 0.05)
+    near = atoms + np.random.default_rng(1).normal(size=atoms.shape) * 0.05
+    theirs = MiniBatchDictionaryLearning(n_components=10, random_state=0, max_iter=20, dict_init=near)
+    ours = tn.NOODL(n_components=10, random_state=0, dict_init=near)
     errors = []
     for model in (theirs, ours):
         codes = model.fit(X).transform(X)
@@ -91,13 +92,11 @@ def test_it_stands_in_for_scikit_learns() -> None:
 
 
 def test_pipelines_and_grids() -> None:
-    X, _, codes = samples(400)
-    y = codes[:, 0] != 0
+    X, _, codes = samples(1500)
     pipeline = make_pipeline(tn.NOODL(), StandardScaler(), LogisticRegression())
     grid = GridSearchCV(pipeline, {"noodl__n_components": ["auto", 2]}, cv=3)
     grid.fit(X, np.where(codes[:, 0] > 0, 1, 0))
     assert grid.best_params_ == {"noodl__n_components": "auto"} and grid.best_score_ > 0.99
-    assert y.any()
     alone = GridSearchCV(tn.NOODL(), {"n_components": [2, 10]}, cv=2, n_jobs=2).fit(X)
     assert alone.best_params_ == {"n_components": 10} and alone.best_score_ > 0.99
     assert pipeline.set_output(transform="pandas") is pipeline

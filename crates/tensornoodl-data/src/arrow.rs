@@ -261,7 +261,6 @@ fn float<T: Copy + Display + UpperExp + Into<f64>>(out: &mut Vec<u8>, value: T) 
     match number.abs() {
         size if size.is_nan() => {}
         size if size != 0.0 && !(1e-15..=1e19).contains(&size) => put(out, format_args!("{value:E}")),
-        size if size.trunc() == size => put(out, format_args!("{value}.0")),
         _ => put(out, format_args!("{value}")),
     }
 }

@@ -403,7 +403,16 @@ impl Search {
 
     /// The patterns found, column by column.
     pub(crate) fn found(&self) -> Vec<f64> {
-        self.patterns[self.fixed * self.n..].iter().map(|&a| a as f64).collect()
+        let mut found: Vec<f64> = self.patterns[self.fixed * self.n..].iter().map(|&a| a as f64).collect();
+        // The sign is free; people expect the largest entry above 0.
+        for pattern in found.chunks_exact_mut(self.n) {
+            let largest =
+                pattern.iter().fold(0.0, |most: f64, a| if a.abs() > most.abs() { *a } else { most });
+            if largest < 0.0 {
+                pattern.iter_mut().for_each(|a| *a = -*a);
+            }
+        }
+        found
     }
 
     /// The fibers that show each pattern best, some of them, by pattern found.

@@ -103,7 +103,7 @@ fn one_tensor_that_is_all_there_is_is_exhausted() {
         (step.passes, seen.iter().map(far).fold(0.0, f64::max))
     };
     let (auto, whole) = (learn(0.0, Passes::Auto), learn(0.0, Passes::Exhaust));
-    assert!(whole.0 > auto.0 && whole.1 < 1e-12, "{whole:?}, {auto:?}");
+    assert!(whole.0 > auto.0 && whole.1 < 1e-9, "{whole:?}, {auto:?}");
     // Noise is not worth further passes.
     let (auto, whole) = (learn(0.3, Passes::Auto), learn(0.3, Passes::Exhaust));
     assert!(whole.0 <= auto.0 + 1 && (whole.1 / auto.1 - 1.0).abs() < 0.05, "{whole:?}, {auto:?}");

@@ -9,6 +9,7 @@ True
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ._core import Codes, Events, Match, Planted, Tensor, __version__
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from ._noodl import NOODL
 
 __all__ = [
-    "NOODL",
     "Codes",
     "Events",
     "Group",
@@ -34,6 +34,8 @@ __all__ = [
     "load",
     "match",
 ]
+if find_spec("sklearn") is not None:
+    __all__ += ["NOODL"]
 
 
 def __getattr__(name: str) -> Any:

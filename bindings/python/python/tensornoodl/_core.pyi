@@ -148,12 +148,10 @@ class Model:
     def begin(
         tensor: Tensor,
         options: dict[str, Any],
-        stream: bool,
-        recipe: str,
-        start: NDArray[Any] | None = None,
+        recipe: str | None,
+        start: NDArray[Any] | Model | None = None,
         events: Events | None = None,
     ) -> Model: ...
-    def go_on(self, options: dict[str, Any]) -> Model: ...
     def learn(self, tensor: Tensor, jobs: int, label: str | None = None) -> int: ...
     def encode(self, tensor: Tensor, jobs: int) -> tuple[Codes, int]: ...
     def decode(self, codes: Codes) -> Tensor: ...
@@ -168,7 +166,7 @@ class Model:
     ) -> tuple[
         Literal["bars", "week", "line", "grid"], tuple[tuple[int, int], list[tuple[float, float]]] | None
     ]: ...
-    def recipe(self) -> str: ...
+    def told(self) -> dict[str, Any]: ...
     def history(self) -> list[dict[str, Any]]: ...
     def groups(self, pattern: int) -> list[tuple[float, _Members, _Members, tuple[str, int, int] | None]]: ...
     def leading(self, pattern: int, axis: int) -> _Members: ...
@@ -188,7 +186,7 @@ class Learner:
 
     @staticmethod
     def begin(
-        samples: _Floats, options: dict[str, Any], stream: bool, start: NDArray[Any] | None = None
+        samples: _Floats, options: dict[str, Any], start: NDArray[Any] | None = None
     ) -> Learner: ...
     def learn(self, samples: _Floats, jobs: int) -> dict[str, Any]: ...
     def encode(self, samples: _Floats, jobs: int) -> tuple[_Wholes, _Wholes, _Floats]: ...
@@ -199,7 +197,12 @@ class Learner:
 
 @final
 class Planted:
-    """A stream whose factors are known, drawn as in the paper's experiments. The same seed gives the same stream."""
+    """A stream whose factors are known, drawn as in the paper's experiments. The same seed gives the same stream.
+
+    Entries of B and C are not zero with the probabilities alpha and beta; they are 1 or -1, or with a floor below 1 spread from there
+    on with variance 1. Noise is the expected length of what is added to each fiber. The last ``late`` patterns appear at
+    ``late_step``. Everything is multiplied by ``scale``.
+    """
 
     def __new__(
         cls,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,8 @@ class Group:
     known: str | None = None
     #: How many of them do not.
     others: int | None = None
+    #: How many there are, rows and cols with the same label counted once.
+    size: int | None = None
 
 
 class TensorNOODL:
@@ -61,7 +63,7 @@ class TensorNOODL:
     forgetting
         What is forgotten with every tensor, for patterns that drift.
     recipe
-        What is done to each tensor first: ``log2``, ``scale``, ``center``, with commas between.
+        What is done to each tensor first: ``log2``, ``scale``, ``center``, with commas between. None: nothing, or what ``init`` has.
     dims
         Names of the feature, row and col dimensions of xarray's arrays; their order, unless given.
     init
@@ -100,7 +102,7 @@ class TensorNOODL:
         tau: float = 0.1,
         code_floor: float = 1.0,
         forgetting: float = 0.0,
-        recipe: str = "",
+        recipe: str | None = None,
         dims: tuple[str, str, str] | None = None,
         init: Any = None,
         random_state: Any = 0,
@@ -163,11 +165,12 @@ class TensorNOODL:
     def _begin(self, tensor: Tensor, events: Events | None, stream: bool) -> _core.Model:
         if self.init is not None and self.n_patterns != "auto":
             raise ValueError(f"n_patterns is {self.n_patterns!r}, it must be 'auto' where init has the patterns")
-        given = self._options(stream)
+        start: Any = None
         if isinstance(self.init, TensorNOODL):
-            return self.init._known.go_on(given)
-        start = None if self.init is None else patterns_of(self.init)
-        return _core.Model.begin(tensor, given, stream, self.recipe, start, events)
+            start = self.init._known
+        elif self.init is not None:
+            start = patterns_of(self.init)
+        return _core.Model.begin(tensor, self._options(stream), self.recipe, start, events)
 
     def _options(self, stream: bool) -> dict[str, Any]:
         return options(
@@ -295,11 +298,16 @@ class TensorNOODL:
         """For every pattern that was found in the data, how clear it was: above 1, clearer than what chance finds. Empty with ``init``."""
         return self._known.evidence()
 
-    def factors(self, step: int = -1) -> tuple[Floats, Floats, Floats]:
-        """Of a step: B (J, m), C (K, m), and for every pattern the share of its energy that they hold, 1 if the model is right."""
+    def factors(self, step: int | str = -1) -> tuple[Floats, Floats, Floats]:
+        """Of a step, by its number or label: B (J, m), C (K, m), and for every pattern the share of its energy that they hold, 1 if the model is right."""
         return self._known.factors(self._step(step))
 
-    def _step(self, step: int) -> int:
+    def _step(self, step: int | str) -> int:
+        if isinstance(step, str):
+            labels = self.step_labels_
+            if step not in labels:
+                raise IndexError(f"step is {step!r}, there is none of this name")
+            return labels.index(step)
         count = self.n_steps_
         if not -count <= step < count:
             raise IndexError(f"step is {step}, there are {count} of them")
@@ -315,7 +323,7 @@ class TensorNOODL:
         """The groups of rows and cols that share a pattern in the last step, those that hold most of it first."""
         found = self._known.groups(self._pattern(pattern))
         return [
-            Group(share, rows, cols, *((known[0], known[1]) if known else (None, None)))
+            Group(share, rows, cols, *(known or (None, None, None)))
             for share, rows, cols, known in found
         ]
 
@@ -324,7 +332,7 @@ class TensorNOODL:
         number = self._pattern(pattern)
         return self._known.leading(number, 0), self._known.leading(number, 1)
 
-    def cp_tensor(self, step: int = -1) -> tuple[Floats, list[Floats]]:
+    def cp_tensor(self, step: int | str = -1) -> tuple[Floats, list[Floats]]:
         """Weights, and [A, B, C] with columns of unit length, of a step: what TensorLy calls a CP tensor."""
         rows, cols, _ = self.factors(step)
         lengths = [np.linalg.norm(factor, axis=0) for factor in (rows, cols)]
@@ -332,7 +340,7 @@ class TensorNOODL:
         rows, cols = (factor / np.where(length > 0, length, 1) for factor, length in zip((rows, cols), lengths))
         return lengths[0] * lengths[1], [self.components_.T.copy(), rows, cols]
 
-    def to_ktensor(self, step: int = -1) -> Any:
+    def to_ktensor(self, step: int | str = -1) -> Any:
         """The same as a ``pyttb.ktensor``."""
         pyttb = _needs("pyttb", "to_ktensor")
         weights, factors = self.cp_tensor(step)
@@ -410,7 +418,7 @@ class TensorNOODL:
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model file, of this class or of the program ``noodl``."""
         model = _core.Model.load(os.fspath(path))
-        estimator = cls(recipe=model.recipe())
+        estimator = cls(**model.told())
         estimator._model = model
         return estimator
 
@@ -418,11 +426,12 @@ class TensorNOODL:
         """Write a page about the model, which needs no network."""
         self._known.report(os.fspath(path))
 
-    def plot(self, pattern: int | None = None, *, top: int = 10) -> matplotlib.figure.Figure:
-        """A figure of one pattern, or of all: what it extends over, drawn as its kind asks for, and who takes part most."""
+    def plot(self, pattern: int | Sequence[int] | None = None, *, top: int = 10) -> matplotlib.figure.Figure:
+        """A figure of one pattern, of some, or of all: what it extends over, drawn as its kind asks for, and who takes part most."""
         from ._plot import plot
 
-        return plot(self, range(self.n_patterns_) if pattern is None else [self._pattern(pattern)], top)
+        some = range(self.n_patterns_) if pattern is None else [pattern] if isinstance(pattern, int) else pattern
+        return plot(self, [self._pattern(one) for one in some], top)
 
     def _repr_html_(self) -> str:
         if self._fitted is None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Union
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,12 @@ TensorLike = Union[Tensor, NDArray[Any], tuple[Any, ...], Any]
 
 #: Names of the axes of a labelled array: feature, row, col.
 Dims = Sequence[str]
+
+
+class HasItems(Protocol):
+    """A mapping, or a Series of pandas."""
+
+    def items(self) -> Iterable[tuple[Any, Any]]: ...
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -38,8 +44,8 @@ def from_events(
     average_over: str | None = None,
     keep_rows: int | None = None,
     square: bool = False,
-    names: str | Mapping[Any, Any] | None = None,
-    groups: str | Mapping[Any, Any] | None = None,
+    names: str | HasItems | None = None,
+    groups: str | HasItems | None = None,
 ) -> Events:
     """Count the events of a table into a stream of labelled tensors.
 
@@ -53,6 +59,7 @@ def from_events(
         ``hour(c)``, ``weekday(c)``, ``weekhour(c)``, ``bin(c,10)``, ``grid(x,y,12x10)``, ``court(x,y,12x10)``.
     step
         What makes a tensor of the stream; without it there is one.
+        Times count as they are written; those with a time zone count in UTC.
     value
         What a cell holds: ``count``, ``sum(column)`` or ``mean(column)``.
     where
@@ -76,8 +83,7 @@ def from_events(
                 f"the table is of type {_name(table)}, it must be a path, or have an Arrow C stream, as DataFrames of pandas and "
                 "Polars and tables of pyarrow have"
             )
-        # Only what is needed: a column that Arrow has no kind for may stand beside it.
-        source = table.__arrow_c_stream__()
+        source = table
     return _core.from_events(
         source,
         feature=feature,
@@ -121,6 +127,10 @@ def as_tensor(X: TensorLike, dims: Dims | None = None) -> Tensor:
     """One tensor of n features x J rows x K cols."""
     if isinstance(X, Tensor):
         return X
+    if isinstance(X, Events):
+        if len(X) != 1:
+            raise ValueError(f"a stream of {len(X)} tensors is given, one is needed: events[0] is the first")
+        return X[0]
     if _is_of(X, "xarray", "DataArray"):
         return _from_xarray(X, dims)
     if isinstance(X, tuple):
@@ -162,6 +172,8 @@ def as_stream(X: Any, dims: Dims | None = None) -> tuple[Iterator[Tensor], int |
         if along is not None:
             parts = (X.isel({along: t}) for t in range(X.sizes[along]))
             return (as_tensor(part, dims) for part in parts), X.sizes[along], True
+    if isinstance(X, (list, tuple)) and X and isinstance(X[0], Tensor):
+        return (as_tensor(one, dims) for one in X), len(X), True
     if isinstance(X, list) and X and not isinstance(X[0], (list, int, float)):
         return (as_tensor(one, dims) for one in X), len(X), True
     if isinstance(X, Iterator):

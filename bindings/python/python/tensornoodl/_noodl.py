@@ -30,7 +30,7 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     n_components
         How many atoms, or ``"auto"`` to let the data speak.
     passes
-        Passes over the samples of ``fit``: a number, or ``"auto"``, as long as they help. ``partial_fit`` makes one.
+        Passes over the samples: a number, or ``"auto"``, as long as they help.
     dict_init : array (n_components, n_features)
         Atoms to start from; ``code_floor`` and ``tau`` are in the units of the data then.
     sparse_codes
@@ -125,7 +125,7 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         patterns = samples.shape[1] if self.n_components is None else self.n_components
         given = options(
             patterns=patterns,
-            passes=1 if stream else self.passes,
+            passes=self.passes,
             eta_a=self.eta_a,
             eta_x=self.eta_x,
             tau=self.tau,
@@ -138,10 +138,10 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         )
         start = None if self.dict_init is None else np.ascontiguousarray(self.dict_init, dtype=np.float64)
         try:
-            self._learner = _core.Learner.begin(_double(samples), given, stream, start)
+            self._learner = _core.Learner.begin(_double(samples), given, start)
         except _core.NoPattern:
             warnings.warn("no atom is clearer than chance; the clearest one is taken", stacklevel=3)
-            self._learner = _core.Learner.begin(_double(samples), {**given, "patterns": 1}, stream, start)
+            self._learner = _core.Learner.begin(_double(samples), {**given, "patterns": 1}, start)
 
     def _learn(self, samples: NDArray[Any]) -> NOODL:
         record = self._learner.learn(_double(samples), jobs_of(self.n_jobs))
