@@ -23,7 +23,7 @@ use crate::update::Lessons;
 const BLOCK: usize = 128;
 
 /// Fibers per wave. What a wave leaves of its fibers is held in memory until it has taught.
-const WAVE: usize = 8192;
+const WAVE: usize = 4096;
 
 /// Fibers next to each other that stay together in a wave: memory is read in runs.
 const RUN: usize = 8;
