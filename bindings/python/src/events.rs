@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
@@ -17,7 +18,7 @@ use crate::wrong;
 /// A table of events, counted: a stream of tensors with the same labels.
 #[pyclass(frozen, module = "tensornoodl")]
 pub(crate) struct Events {
-    pub(crate) events: tensornoodl_data::Events,
+    pub(crate) events: Arc<tensornoodl_data::Events>,
     pub(crate) query: Query,
     /// As messages and the report call it.
     pub(crate) table: String,
@@ -80,11 +81,11 @@ pub(crate) fn from_events(
     let query = query().map_err(|error: tensornoodl_data::Error| wrong(error))?;
     let never = Stop::default();
     let (table, mut events) = if let Ok(path) = source.extract::<PathBuf>() {
-        let events = run(py, 0, &never, || table::read(&path, query.clone()))?;
+        let events = run(py, 0, &never, |_| table::read(&path, query.clone()))?;
         (path.display().to_string(), events.map_err(wrong)?)
     } else {
         let batches = stream(&chosen(source, &query)?)?;
-        let events = run(py, 0, &never, || arrow::read(batches, "the table", query.clone()))?;
+        let events = run(py, 0, &never, |_| arrow::read(batches, "the table", query.clone()))?;
         ("a table".to_owned(), events.map_err(wrong)?)
     };
     let query = events.resolve(query);
@@ -95,9 +96,9 @@ pub(crate) fn from_events(
         events.name(&names.read().map_err(wrong)?);
     }
     let labels =
-        Labels([&events.features, &events.rows, &events.cols].map(|labels| labels.names.clone()).into());
+        Labels::given([&events.features, &events.rows, &events.cols].map(|labels| labels.names.clone()));
     let steps = (0..events.steps()).collect();
-    Ok(Events { events, query, table, steps, labels })
+    Ok(Events { events: Arc::new(events), query, table, steps, labels })
 }
 
 /// The columns that are needed, of tables that can tell: others may be of kinds that Arrow does not know.
@@ -147,19 +148,19 @@ impl Events {
     /// Labels of the features.
     #[getter]
     fn features(&self) -> Vec<String> {
-        self.labels.0[0].clone()
+        self.labels.names[0].clone()
     }
 
     /// Labels of the rows.
     #[getter]
     fn rows(&self) -> Vec<String> {
-        self.labels.0[1].clone()
+        self.labels.names[1].clone()
     }
 
     /// Labels of the cols.
     #[getter]
     fn cols(&self) -> Vec<String> {
-        self.labels.0[2].clone()
+        self.labels.names[2].clone()
     }
 
     /// Labels of the steps.
@@ -191,6 +192,12 @@ impl Events {
         Ok(dict)
     }
 
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let builtins = slf.py().import("builtins")?;
+        let numbers = builtins.call_method1("range", (slf.len()?,))?;
+        builtins.call_method1("map", (slf.getattr("__getitem__")?, numbers))
+    }
+
     fn __len__(&self) -> usize {
         self.steps.len()
     }
@@ -201,7 +208,7 @@ impl Events {
             let at = slice.indices(self.steps.len() as isize)?;
             let numbers = (0..at.slicelength).map(|i| (at.start + i as isize * at.step) as usize);
             let steps = numbers.map(|number| self.steps[number]).collect();
-            let (events, query) = (self.events.clone(), self.query.clone());
+            let (events, query) = (Arc::clone(&self.events), self.query.clone());
             let part =
                 Events { events, query, table: self.table.clone(), steps, labels: self.labels.clone() };
             return Ok(Py::new(py, part)?.into_any());

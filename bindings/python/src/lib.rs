@@ -24,6 +24,7 @@ fn wrong(error: impl Into<tensornoodl_data::Error>) -> PyErr {
             None => PyOSError::new_err(format!("{file}: {error}")),
         },
         Error::Tensor(tensornoodl::Error::NoPattern) => NoPattern::new_err(no_pattern()),
+        error @ Error::Tensor(tensornoodl::Error::NothingShared) => NoPattern::new_err(error.to_string()),
         other => PyValueError::new_err(other.to_string()),
     }
 }

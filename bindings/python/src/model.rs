@@ -4,16 +4,17 @@ use std::path::PathBuf;
 use std::sync::RwLock;
 
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyArrayMethods};
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::sync::RwLockExt;
 use pyo3::types::{PyBytes, PyDict};
+use rayon::ThreadPool;
 use tensornoodl::{Dictionary, Factors, Grow, Params, Passes, Rule, Sparse, Stop, init};
 use tensornoodl_data::{Axis, Card, Query, Recipe, Value, align, files};
 
 use crate::events::Events;
-use crate::run::run;
-use crate::tensor::{Labels, Tensor, contiguous, coo, pairs};
+use crate::run::{read, run};
+use crate::tensor::{Labels, Tensor, as_type, contiguous, coo, pairs};
 use crate::{mistake, wrong};
 
 /// What a learner is told, as Python has it.
@@ -101,11 +102,16 @@ fn dense<'py>(
     rows: usize,
     patterns: usize,
 ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-    let mut values = vec![0.0; rows * patterns];
+    // NumPy raises where memory does not suffice.
+    let array = py.import("numpy")?.call_method1("zeros", ((rows, patterns),))?;
+    let array = array.cast_into::<PyArray2<f64>>()?;
+    let mut values = array.try_readwrite()?;
+    let mut view = values.as_array_mut();
     for (pattern, column) in matrix.columns().enumerate() {
-        column.iter().for_each(|&(row, value)| values[row as usize * patterns + pattern] = value);
+        column.iter().for_each(|&(row, value)| view[[row as usize, pattern]] = value);
     }
-    values.into_pyarray(py).reshape([rows, patterns])
+    drop(values);
+    Ok(array)
 }
 
 type DenseFactors<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>);
@@ -124,17 +130,11 @@ fn factors<'py>(
 
 /// Patterns, factors of every step, and where they come from: what the model file holds.
 #[pyclass(frozen, module = "tensornoodl._core")]
-pub(crate) struct Model {
-    model: RwLock<tensornoodl_data::Model>,
-    /// What its learner is stopped by.
-    stop: Stop,
-}
+pub(crate) struct Model(RwLock<tensornoodl_data::Model>);
 
 impl Model {
-    fn new(mut model: tensornoodl_data::Model) -> Model {
-        let stop = Stop::default();
-        model.learner.stop_by(stop.clone());
-        Model { model: RwLock::new(model), stop }
+    fn new(model: tensornoodl_data::Model) -> Model {
+        Model(RwLock::new(model))
     }
 
     /// Other threads may read between two steps.
@@ -143,8 +143,33 @@ impl Model {
         py: Python<'_>,
         look: impl FnOnce(&tensornoodl_data::Model) -> PyResult<T>,
     ) -> PyResult<T> {
-        look(&*self.model.read_py_attached(py).map_err(mistake)?)
+        read(py, &self.0, look)
     }
+}
+
+/// What happened in a step, as Python has it.
+fn record<'py>(
+    py: Python<'py>,
+    record: &tensornoodl_data::Record,
+    label: &str,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("step", label)?;
+    dict.set_item("fibers", record.fibers)?;
+    dict.set_item("fit", record.fit)?;
+    dict.set_item("change", record.change)?;
+    dict.set_item("mean_code_size", record.mean_code_size)?;
+    dict.set_item("passes", record.passes)?;
+    dict.set_item("patterns", record.patterns)?;
+    dict.set_item("found", record.found)?;
+    dict.set_item("lost", record.lost)?;
+    Ok(dict)
+}
+
+/// A label that no other step has.
+fn distinct(label: String, others: &[String]) -> String {
+    let mut names = (1..).map(|times| if times == 1 { label.clone() } else { format!("{label} ({times})") });
+    names.find(|name| !others.contains(name)).unwrap_or_default()
 }
 
 /// What is made of a tensor before it is learned from or coded: the features of the model, and its recipe.
@@ -153,9 +178,25 @@ fn prepared<'a>(
     tensor: tensornoodl::Tensor<'a>,
     labels: &Labels,
 ) -> Result<(tensornoodl::Tensor<'a>, usize), tensornoodl_data::Error> {
-    let (tensor, lost) = match card.features == labels.0[0] {
-        true => (tensor, 0),
-        false => align(&tensor, &labels.0[0], &card.features)?,
+    let features = &labels.names[0];
+    let (tensor, lost) = if !labels.given[0] {
+        // Numbers that no one gave stand for the features of the model, one by one.
+        if features.len() != card.features.len() {
+            let (tensor, dictionary) = (features.len(), card.features.len());
+            return Err(tensornoodl::Error::Features { tensor, dictionary }.into());
+        }
+        (tensor, 0)
+    } else if card.features == *features {
+        (tensor, 0)
+    } else {
+        let known = |name: &String| card.features.contains(name);
+        if !features.iter().any(known) {
+            return Err(tensornoodl_data::Error::Axis {
+                text: format!("a tensor with features {:?}, ...", features[0]),
+                rule: format!("one with features that the model has: {:?}, ...", card.features[0]),
+            });
+        }
+        align(&tensor, features, &card.features)?
     };
     let tensor = if card.recipe == Recipe::default() { tensor } else { card.recipe.apply(tensor)? };
     Ok((tensor, lost))
@@ -176,7 +217,7 @@ impl Model {
     ) -> PyResult<Model> {
         let (params, stop) = (options.params()?, Stop::default());
         let told: Option<Recipe> = recipe.map(str::parse).transpose().map_err(wrong)?;
-        let labels = (*tensor.labels.0).clone();
+        let labels = (*tensor.labels.names).clone();
         let axes =
             tensor.dims.clone().unwrap_or_else(|| ["1", "2", "3"].map(|axis| Axis::Bin(axis.into(), 1.0)));
         let value = if tensor.dims.is_some() { Value::Count } else { Value::Sum("value".into()) };
@@ -234,9 +275,9 @@ impl Model {
             }
             (None, None) => tensor.with(py, |first| {
                 let grow = options.grow(&stop);
-                let learner = run(py, options.jobs, &stop, || {
+                let learner = run(py, options.jobs, &stop, |pool| {
                     let (first, _) = prepared(&card, first, &tensor.labels)?;
-                    Ok(init::learner(&first, params, grow, options.stream)?)
+                    Ok(pool.install(|| init::learner(&first, params, grow, options.stream))?)
                 })?;
                 learner.map_err(|error: tensornoodl_data::Error| wrong(error))
             })?,
@@ -250,16 +291,32 @@ impl Model {
     }
 
     /// One step. Returns how many entries have features that the model does not know; they are left out.
-    #[pyo3(signature = (tensor, jobs, label=None))]
-    fn learn(&self, py: Python<'_>, tensor: &Tensor, jobs: usize, label: Option<String>) -> PyResult<usize> {
+    #[pyo3(signature = (tensor, options, label=None))]
+    fn learn(
+        &self,
+        py: Python<'_>,
+        tensor: &Tensor,
+        options: Options,
+        label: Option<String>,
+    ) -> PyResult<usize> {
+        let (params, stop) = (options.params()?, Stop::default());
         tensor.with(py, |input| {
-            let work = || {
-                let model = &mut *self.model.write().map_err(|error| error.to_string())?;
-                let known = (model.card.rows.len(), model.card.cols.len());
-                let [rows, cols] = model.card.place(&tensor.labels.0[1], &tensor.labels.0[2]);
-                let label = label.unwrap_or_else(|| (model.card.history.len() + 1).to_string());
-                model.card.steps.truncate(model.card.history.len());
-                model.card.steps.push(label);
+            let work = |pool: &ThreadPool| {
+                let model = &mut *self.0.write().map_err(|error| error.to_string())?;
+                model.learner.stop_by(stop.clone());
+                let card = &mut model.card;
+                let known = (card.rows.len(), card.cols.len());
+                // Numbers that no one gave are those of the model, if it has as many.
+                let [_, rows, cols] = &*tensor.labels.names;
+                let same = |at: usize, labels: &Vec<String>, known: &Vec<String>| {
+                    if !tensor.labels.given[at] && labels.len() == known.len() { known } else { labels }
+                        .clone()
+                };
+                let (rows, cols) = (same(1, rows, &card.rows), same(2, cols, &card.cols));
+                let [rows, cols] = card.place(&rows, &cols);
+                card.steps.truncate(card.history.len());
+                let label = label.unwrap_or_else(|| (card.history.len() + 1).to_string());
+                card.steps.push(distinct(label, &card.steps));
                 let (all_rows, all_cols) = (model.card.rows.len(), model.card.cols.len());
                 let prepared = prepared(&model.card, input, &tensor.labels);
                 let learned = prepared.and_then(|(tensor, lost)| {
@@ -268,7 +325,9 @@ impl Model {
                         col: cols[place.col as usize],
                     };
                     let places: Vec<tensornoodl::Place> = tensor.places().iter().map(place).collect();
-                    model.learn(&tensor.moved(all_rows, all_cols, places)?)?;
+                    model.learner.set_params(params)?;
+                    let tensor = tensor.moved(all_rows, all_cols, places)?;
+                    pool.install(|| model.learn(&tensor))?;
                     Ok(lost)
                 });
                 if learned.is_err() {
@@ -281,19 +340,21 @@ impl Model {
                 }
                 Ok(learned)
             };
-            run(py, jobs, &self.stop, work)?.map_err(|error: String| mistake(error))?.map_err(wrong)
+            run(py, options.jobs, &stop, work)?.map_err(|error: String| mistake(error))?.map_err(wrong)
         })
     }
 
     /// Codes of a tensor; the model stays as it is. Also how many entries have features that it does not know.
     fn encode(&self, py: Python<'_>, tensor: &Tensor, jobs: usize) -> PyResult<(Codes, usize)> {
+        let stop = Stop::default();
         tensor.with(py, |input| {
-            let work = || {
-                let model = self.model.read().map_err(|error| error.to_string())?;
+            let work = |pool: &ThreadPool| {
+                let model = self.0.read().map_err(|error| error.to_string())?;
                 let prepared = prepared(&model.card, input, &tensor.labels);
-                Ok(prepared.and_then(|(tensor, lost)| Ok((model.learner.encode(&tensor)?, lost))))
+                let encode = |tensor: &tensornoodl::Tensor<'_>| model.learner.encode_until(&stop, tensor);
+                Ok(prepared.and_then(|(tensor, lost)| Ok((pool.install(|| encode(&tensor))?, lost))))
             };
-            let coded = run(py, jobs, &self.stop, work)?.map_err(|error: String| mistake(error))?;
+            let coded = run(py, jobs, &stop, work)?.map_err(|error: String| mistake(error))?;
             let (codes, lost) = coded.map_err(wrong)?;
             Ok((Codes { codes, labels: tensor.labels.clone(), dims: tensor.dims.clone() }, lost))
         })
@@ -305,8 +366,8 @@ impl Model {
             let tensor = py.detach(|| model.learner.decode(&codes.codes)).map_err(wrong)?;
             Ok((tensor, model.card.features.clone()))
         })?;
-        let [_, rows, cols] = &*codes.labels.0;
-        let labels = Labels([features, rows.clone(), cols.clone()].into());
+        let [_, rows, cols] = &*codes.labels.names;
+        let labels = Labels::given([features, rows.clone(), cols.clone()]);
         Tensor::new(py, tensor, labels, codes.dims.clone(), None)
     }
 
@@ -362,11 +423,11 @@ impl Model {
     }
 
     /// Labels of the features, the rows, the cols and the steps.
-    fn labels(&self, py: Python<'_>) -> PyResult<(Vec<String>, Vec<String>, Vec<String>, Vec<String>)> {
+    fn labels(&self, py: Python<'_>) -> PyResult<[Vec<String>; 4]> {
         self.read(py, |model| {
             let card = &model.card;
             let steps = card.steps[..card.history.len()].to_vec();
-            Ok((card.features.clone(), card.rows.clone(), card.cols.clone(), steps))
+            Ok([card.features.clone(), card.rows.clone(), card.cols.clone(), steps])
         })
     }
 
@@ -407,6 +468,12 @@ impl Model {
                 Rule::Adaptive => None,
             };
             told.set_item("eta_a", eta_a)?;
+            let passes = match params.passes {
+                Passes::Fixed(passes) if passes > 1 => passes.into_bound_py_any(py)?,
+                Passes::Auto => "auto".into_bound_py_any(py)?,
+                _ => py.None().into_bound(py),
+            };
+            told.set_item("passes", passes)?;
             told.set_item("eta_x", params.eta_x)?;
             told.set_item("tau", params.tau)?;
             told.set_item("code_floor", params.code_floor)?;
@@ -419,20 +486,16 @@ impl Model {
     fn history<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         self.read(py, |model| {
             let card = &model.card;
-            let record = |(record, label): (&tensornoodl_data::Record, &String)| {
-                let dict = PyDict::new(py);
-                dict.set_item("step", label)?;
-                dict.set_item("fibers", record.fibers)?;
-                dict.set_item("fit", record.fit)?;
-                dict.set_item("change", record.change)?;
-                dict.set_item("mean_code_size", record.mean_code_size)?;
-                dict.set_item("passes", record.passes)?;
-                dict.set_item("patterns", record.patterns)?;
-                dict.set_item("found", record.found)?;
-                dict.set_item("lost", record.lost)?;
-                Ok(dict)
-            };
-            card.history.iter().zip(&card.steps).map(record).collect()
+            card.history.iter().zip(&card.steps).map(|(step, label)| record(py, step, label)).collect()
+        })
+    }
+
+    /// And in the last one.
+    fn last<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        self.read(py, |model| {
+            let card = &model.card;
+            let last = card.history.last().zip(card.steps.get(card.history.len().wrapping_sub(1)));
+            last.map(|(step, label)| record(py, step, label)).transpose()
         })
     }
 
@@ -579,13 +642,13 @@ impl Codes {
     /// Labels of the rows.
     #[getter]
     fn rows(&self) -> Vec<String> {
-        self.labels.0[1].clone()
+        self.labels.names[1].clone()
     }
 
     /// Labels of the cols.
     #[getter]
     fn cols(&self) -> Vec<String> {
-        self.labels.0[2].clone()
+        self.labels.names[2].clone()
     }
 
     /// B (J x m), C (K x m), and the share of each pattern that they hold.
@@ -607,6 +670,17 @@ impl Codes {
             }
         }
         Ok(dense)
+    }
+
+    /// For ``numpy.asarray``.
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        &self,
+        py: Python<'py>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        as_type(self.todense(py)?, dtype, copy)
     }
 
     /// The same as an array of the package sparse.

@@ -4,33 +4,17 @@ use std::sync::RwLock;
 
 use numpy::{PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
-use pyo3::sync::RwLockExt;
 use pyo3::types::{PyBytes, PyDict};
+use rayon::ThreadPool;
 use tensornoodl::{Place, Shape, Stop, Tensor, init};
 
 use crate::model::{Compressed, Options, compressed, dictionary, patterns};
-use crate::run::run;
+use crate::run::{read, run};
 use crate::{mistake, wrong};
 
 /// Learns the patterns of samples.
 #[pyclass(frozen, module = "tensornoodl._core")]
-pub(crate) struct Learner {
-    learner: RwLock<tensornoodl::Learner>,
-    /// What it is stopped by.
-    stop: Stop,
-}
-
-impl Learner {
-    fn new(mut learner: tensornoodl::Learner) -> Learner {
-        let stop = Stop::default();
-        learner.stop_by(stop.clone());
-        Learner { learner: RwLock::new(learner), stop }
-    }
-
-    fn read<T>(&self, py: Python<'_>, look: impl FnOnce(&tensornoodl::Learner) -> T) -> PyResult<T> {
-        Ok(look(&*self.learner.read_py_attached(py).map_err(mistake)?))
-    }
-}
+pub(crate) struct Learner(RwLock<tensornoodl::Learner>);
 
 /// Samples as fibers, one below the other.
 fn tensor<'a>(samples: &'a PyReadonlyArray2<'_, f64>) -> PyResult<Tensor<'a>> {
@@ -56,10 +40,12 @@ impl Learner {
             Some(start) => tensornoodl::Learner::new(dictionary(start)?, params),
             None => {
                 let grow = options.grow(&stop);
-                run(py, options.jobs, &stop, || init::learner(&first, params, grow, options.stream))?
+                run(py, options.jobs, &stop, |pool| {
+                    pool.install(|| init::learner(&first, params, grow, options.stream))
+                })?
             }
         };
-        learner.map(Learner::new).map_err(wrong)
+        learner.map(|learner| Learner(RwLock::new(learner))).map_err(wrong)
     }
 
     /// One step; what happened.
@@ -67,15 +53,16 @@ impl Learner {
         &self,
         py: Python<'py>,
         samples: PyReadonlyArray2<'_, f64>,
-        jobs: usize,
+        options: Options,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let tensor = tensor(&samples)?;
-        let work = || {
-            let mut learner = self.learner.write().map_err(|error| error.to_string())?;
-            Ok(learner.learn(&tensor))
+        let (params, stop, tensor) = (options.params()?, Stop::default(), tensor(&samples)?);
+        let work = |pool: &ThreadPool| {
+            let learner = &mut *self.0.write().map_err(|error| error.to_string())?;
+            learner.stop_by(stop.clone());
+            Ok(learner.set_params(params).and_then(|()| pool.install(|| learner.learn(&tensor))))
         };
-        let step =
-            run(py, jobs, &self.stop, work)?.map_err(|error: String| mistake(error))?.map_err(wrong)?;
+        let learned = run(py, options.jobs, &stop, work)?.map_err(|error: String| mistake(error))?;
+        let step = learned.map_err(wrong)?;
         let record = PyDict::new(py);
         record.set_item("step", step.step)?;
         record.set_item("fibers", step.fibers)?;
@@ -96,23 +83,23 @@ impl Learner {
         samples: PyReadonlyArray2<'_, f64>,
         jobs: usize,
     ) -> PyResult<Compressed<'py>> {
-        let tensor = tensor(&samples)?;
-        let work = || {
-            let learner = self.learner.read().map_err(|error| error.to_string())?;
-            Ok(learner.encode(&tensor))
+        let (stop, tensor) = (Stop::default(), tensor(&samples)?);
+        let work = |pool: &ThreadPool| {
+            let learner = &*self.0.read().map_err(|error| error.to_string())?;
+            Ok(pool.install(|| learner.encode_until(&stop, &tensor)))
         };
-        let codes = run(py, jobs, &self.stop, work)?.map_err(|error: String| mistake(error))?;
+        let codes = run(py, jobs, &stop, work)?.map_err(|error: String| mistake(error))?;
         Ok(compressed(py, codes.map_err(wrong)?.matrix()))
     }
 
     /// m x n.
     fn patterns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        self.read(py, |learner| patterns(py, learner.dictionary()))?
+        read(py, &self.0, |learner| patterns(py, learner.dictionary()))
     }
 
     /// For pickle and copy.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let bytes = self.read(py, |learner| postcard::to_stdvec(learner))?.map_err(mistake)?;
+        let bytes = read(py, &self.0, |learner| postcard::to_stdvec(learner).map_err(mistake))?;
         let from = py.get_type::<Learner>().getattr("from_bytes")?;
         Ok((from, (PyBytes::new(py, &bytes),)))
     }
@@ -123,6 +110,6 @@ impl Learner {
         let state = |_| wrong(tensornoodl::Error::State);
         let learner: tensornoodl::Learner = postcard::from_bytes(bytes).map_err(state)?;
         learner.check().map_err(wrong)?;
-        Ok(Learner::new(learner))
+        Ok(Learner(RwLock::new(learner)))
     }
 }

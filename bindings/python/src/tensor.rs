@@ -7,7 +7,7 @@ use numpy::{
     Element, IntoPyArray, PyArray1, PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
     PyReadonlyArray3, PyUntypedArrayMethods,
 };
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use tensornoodl::{Place, Shape};
@@ -15,17 +15,26 @@ use tensornoodl::{Place, Shape};
 use crate::wrong;
 
 /// Labels take memory, even if they are numbers.
-const MOST_INDICES: usize = 100_000_000;
+const MOST_INDICES: usize = 10_000_000;
 
 /// Labels of the features, the rows and the cols.
 #[derive(Clone)]
-pub(crate) struct Labels(pub(crate) Arc<[Vec<String>; 3]>);
+pub(crate) struct Labels {
+    pub(crate) names: Arc<[Vec<String>; 3]>,
+    /// Whether they were given, or are indices.
+    pub(crate) given: [bool; 3],
+}
 
 impl Labels {
+    pub(crate) fn given(names: [Vec<String>; 3]) -> Labels {
+        Labels { names: Arc::new(names), given: [true; 3] }
+    }
+
     /// Indices where no labels are given.
     pub(crate) fn new(given: [Option<Vec<String>>; 3], shape: Shape) -> PyResult<Labels> {
         let lengths = [shape.features, shape.rows, shape.cols];
         let mut labels: [Vec<String>; 3] = Default::default();
+        let known = [0, 1, 2].map(|at: usize| given[at].is_some());
         for (at, (given, length)) in given.into_iter().zip(lengths).enumerate() {
             let Some(given) = given else {
                 if length > MOST_INDICES {
@@ -50,7 +59,7 @@ impl Labels {
             }
             labels[at] = given;
         }
-        Ok(Labels(Arc::new(labels)))
+        Ok(Labels { names: Arc::new(labels), given: known })
     }
 }
 
@@ -105,7 +114,7 @@ impl Tensor {
         places: PyReadonlyArray2<'_, i64>,
         rows: Option<usize>,
         cols: Option<usize>,
-        labels: (Option<Vec<String>>, Option<Vec<String>>, Option<Vec<String>>),
+        labels: Given,
         dims: Option<Dims>,
         step: Option<String>,
     ) -> PyResult<Tensor> {
@@ -127,6 +136,10 @@ impl Tensor {
         let (rows, cols) =
             (rows.unwrap_or_else(|| most(|at| at.row)), cols.unwrap_or_else(|| most(|at| at.col)));
         let shape = Shape { features, rows, cols };
+        let outside = |place: &&Place| place.row as usize >= rows || place.col as usize >= cols;
+        if let Some(&place) = places.iter().find(outside) {
+            return Err(wrong(tensornoodl::Error::PlaceOutOfBounds { place, shape }));
+        }
         let labels = Labels::new([labels.0, labels.1, labels.2], shape)?;
         Ok(Tensor { values: values.unbind(), places, shape, labels, dims: axes(dims), step })
     }
@@ -137,7 +150,7 @@ impl Tensor {
     #[pyo3(signature = (array, labels=(None, None, None), dims=None, step=None))]
     fn from_dense(
         array: Bound<'_, PyAny>,
-        labels: (Option<Vec<String>>, Option<Vec<String>>, Option<Vec<String>>),
+        labels: Given,
         dims: Option<Dims>,
         step: Option<String>,
     ) -> PyResult<Tensor> {
@@ -175,7 +188,7 @@ impl Tensor {
         coords: PyReadonlyArray2<'_, i64>,
         values: PyReadonlyArray1<'_, f64>,
         shape: (usize, usize, usize),
-        labels: (Option<Vec<String>>, Option<Vec<String>>, Option<Vec<String>>),
+        labels: Given,
         dims: Option<Dims>,
         step: Option<String>,
     ) -> PyResult<Tensor> {
@@ -226,19 +239,19 @@ impl Tensor {
     /// Labels of the features.
     #[getter]
     fn features(&self) -> Vec<String> {
-        self.labels.0[0].clone()
+        self.labels.names[0].clone()
     }
 
     /// Labels of the rows.
     #[getter]
     fn rows(&self) -> Vec<String> {
-        self.labels.0[1].clone()
+        self.labels.names[1].clone()
     }
 
     /// Labels of the cols.
     #[getter]
     fn cols(&self) -> Vec<String> {
-        self.labels.0[2].clone()
+        self.labels.names[2].clone()
     }
 
     /// Names of the axes, if it has some.
@@ -265,6 +278,17 @@ impl Tensor {
         Ok(dense)
     }
 
+    /// For ``numpy.asarray``.
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        &self,
+        py: Python<'py>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        as_type(self.todense(py)?, dtype, copy)
+    }
+
     /// The same as an array of the package sparse.
     fn to_sparse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let values = self.values.bind(py).try_readonly()?;
@@ -283,13 +307,13 @@ impl Tensor {
 
     /// For pickle and copy.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        let [features, rows, cols] = &*self.labels.0;
+        let given = |at: usize| self.labels.given[at].then(|| &self.labels.names[at]);
         let parts = (
             self.values.bind(py),
             self.places(py)?,
             self.shape.rows,
             self.shape.cols,
-            (features, rows, cols),
+            (given(0), given(1), given(2)),
             self.dims(),
             &self.step,
         );
@@ -300,6 +324,21 @@ impl Tensor {
         let (shape, fibers) = (self.shape, self.places.len());
         let step = self.step.as_ref().map_or(String::new(), |step| format!(", step {step:?}"));
         format!("<tensornoodl.Tensor {shape}, {fibers} non-zero fibers{step}>")
+    }
+}
+
+/// The array that NumPy asks for; it is always a new one.
+pub(crate) fn as_type<'py>(
+    dense: Bound<'py, PyAny>,
+    dtype: Option<Bound<'py, PyAny>>,
+    copy: Option<bool>,
+) -> PyResult<Bound<'py, PyAny>> {
+    if copy == Some(false) {
+        return Err(PyValueError::new_err("a dense array of it is always a copy"));
+    }
+    match dtype {
+        Some(dtype) => dense.call_method1("astype", (dtype,)),
+        None => Ok(dense),
     }
 }
 
@@ -314,6 +353,9 @@ pub(crate) fn coo<'py>(
     named.set_item("shape", shape)?;
     py.import("sparse")?.getattr("COO")?.call((coords, values), Some(&named))
 }
+
+/// Labels of features, rows and cols, where they are given.
+type Given = (Option<Vec<String>>, Option<Vec<String>>, Option<Vec<String>>);
 
 /// Names of the axes, or what they are made of.
 type Dims = [String; 3];
@@ -340,7 +382,8 @@ pub(crate) fn contiguous<'py>(fibers: &Bound<'py, PyAny>) -> PyResult<Bound<'py,
     if let Ok(array) = fibers.cast::<PyArray2<f64>>()
         && array.is_c_contiguous()
     {
-        return Ok(array.clone());
+        // Its shape may change, that of a view of our own does not.
+        return Ok(array.call_method0("view")?.cast_into()?);
     }
     let copy = |view: ArrayView2<'_, f64>| view.iter().copied().collect::<Vec<f64>>();
     let (shape, values) = if let Ok(array) = fibers.extract::<PyReadonlyArray2<'_, f64>>() {
@@ -365,7 +408,9 @@ fn nonzero<T: Element + Copy + Into<f64> + Sync>(
         return Err(wrong(tensornoodl::Error::Shape(shape)));
     }
     let places = py.detach(|| {
-        let mut seen = vec![false; rows * cols];
+        let mut seen = Vec::new();
+        seen.try_reserve_exact(rows * cols).ok()?;
+        seen.resize(rows * cols, false);
         // Lanes of features lie next to each other, or planes of them do.
         if array.strides()[0] == 1 {
             for col in 0..cols {
@@ -382,8 +427,9 @@ fn nonzero<T: Element + Copy + Into<f64> + Sync>(
             }
         }
         let place = |at: usize| Place { row: (at % rows) as u32, col: (at / rows) as u32 };
-        (0..rows * cols).filter(|at| seen[*at]).map(place).collect()
+        Some((0..rows * cols).filter(|at| seen[*at]).map(place).collect())
     });
+    let places = places.ok_or_else(|| PyMemoryError::new_err(format!("no memory for the shape {shape}")))?;
     Ok((shape, places))
 }
 

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+import pyttb
 import sparse
 import xarray
 
@@ -31,13 +32,15 @@ def kinds(tensor: tn.Tensor) -> dict[str, object]:
         "big endian": dense.astype(">f8"),
         "nested lists": dense.tolist(),
         "sparse": coo,
-        "sparse GCXS": sparse.GCXS.from_coo(coo).tocoo(),
+        "sparse GCXS": sparse.GCXS.from_coo(coo),
+        "sptensor": pyttb.sptensor(coo.coords.T.copy(), coo.data[:, None], coo.shape),
         "coords": (coo.coords, coo.data, coo.shape),
         "coords, shuffled": (coo.coords[:, ::-1], coo.data[::-1], coo.shape),
         "fibers": (tensor.fibers, tensor.places, tensor.shape[1:]),
         "fibers, F order": (np.asfortranarray(tensor.fibers), tensor.places.astype(np.int32), tensor.shape[1:]),
         "fibers, places as lists": (np.array(tensor.fibers), tensor.places.tolist(), tensor.shape[1:]),
         "xarray": xarray.DataArray(dense, dims=("f", "r", "c")),
+        "xarray, sparse": xarray.DataArray(coo, dims=("f", "r", "c")),
         "pickled": pickle.loads(pickle.dumps(tensor)),
     }
 
@@ -73,6 +76,12 @@ def test_nothing_is_copied_where_none_is_needed(planted: tn.Planted) -> None:
     dense = np.asfortranarray(tensor.todense())
     assert np.shares_memory(as_tensor(dense).fibers, dense)
     assert not np.shares_memory(as_tensor(np.ascontiguousarray(dense)).fibers, dense)
+    assert np.array_equal(np.asarray(tensor), tensor.todense())
+    # The shape of what was given may change.
+    given = np.ones((2, 3))
+    kept = tn.from_fibers(given, [[0, 0], [1, 0]])
+    given.shape = (3, 2)
+    assert kept.fibers.shape == (2, 3) and kept.todense().shape == (3, 2, 1)
     # A zero fiber is none, so that the others have to be gathered.
     dense[:, 2, 1] = 0
     assert len(as_tensor(dense).fibers) == 11
@@ -121,8 +130,12 @@ def test_labels_come_from_xarray_whatever_the_order(planted: tn.Planted) -> None
         ((np.ones((2, 3)), [[0, 0], [0, 0]]), ValueError, "the fiber at row 0, col 0 is given twice: a place has one fiber"),
         ((np.ones((2, 3)), [[0, 0]]), ValueError, "places have the shape [1, 2], it must be [2, 2]"),
         ((np.ones((1, 3)), [[-1, 0]]), ValueError, "places must be from 0 to 4294967294"),
-        (([[0], [0], [0]], [1.0], (2, 10**9, 2)), ValueError, "an axis without labels may have 100000000 entries"),
+        (([[0], [0], [0]], [1.0], (2, 10**9, 2)), ValueError, "an axis without labels may have 10000000 entries"),
         (np.ones((2, 2, 0)), ValueError, "the shape is 2 x 2 x 0"),
+        (np.ma.masked_less(np.ones((2, 2, 2)), 0), TypeError, "the array is masked, which is not supported"),
+        ((np.ones((1, 3)), [[5, 0]], (2, 2)), ValueError, "the fiber at row 5, col 0 is outside the shape 3 x 2 x 2"),
+        ((np.ones((1, 3)), [[0, 0]], (3, 2, 2)), ValueError, "it must have 2 numbers: rows and cols"),
+        (([[0], [0], [0]], [1.0], (2, 2.7, 2)), TypeError, "float"),
         (object(), ValueError, "the array has 0 dimensions"),
         ([], ValueError, "the array has 1 dimensions"),
         (iter([]), ValueError, "the stream has no tensor to learn from"),

@@ -107,6 +107,11 @@ def test_noise_gets_a_warning() -> None:
     with pytest.warns(UserWarning, match="no atom is clearer than chance; the clearest one is taken"):
         model = tn.NOODL().fit(X)
     assert model.n_components_ == 1
+    # Nothing at all is shared here.
+    X = np.random.default_rng(0).normal(size=(300, 20))
+    with pytest.warns(UserWarning, match="no atom is clearer than chance"):
+        model = tn.NOODL(3).fit(X)
+    assert model.transform(X).shape == (300, model.n_components_)
 
 
 @pytest.mark.parametrize(

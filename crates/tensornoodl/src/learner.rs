@@ -260,10 +260,15 @@ impl Learner {
 
     /// Stage I alone: codes of a tensor under the present dictionary, which stays as it is.
     pub fn encode(&self, tensor: &Tensor<'_>) -> Result<Codes, Error> {
+        self.encode_until(&self.stop, tensor)
+    }
+
+    /// The same, ended by `stop`: several may encode at a time.
+    pub fn encode_until(&self, stop: &Stop, tensor: &Tensor<'_>) -> Result<Codes, Error> {
         self.check_features(tensor.shape())?;
         let params = self.scaled();
         let mut space = codes::Space::default();
-        let mut encoding = Encoding::new(&self.dictionary, &params, &mut space, &self.stop);
+        let mut encoding = Encoding::new(&self.dictionary, &params, &mut space, stop);
         encoding.add(tensor, None);
         Ok(encoding.finish()?.codes(tensor.shape()))
     }

@@ -14,11 +14,6 @@ impl Stop {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Work may begin again.
-    pub fn clear(&self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-
     /// Whether it does.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)

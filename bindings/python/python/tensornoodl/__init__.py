@@ -12,7 +12,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from ._core import Codes, Events, Match, Planted, Tensor, __version__
+from ._core import Codes, Events, Match, NoPattern, Planted, Tensor, __version__
 from ._estimator import Group, TensorNOODL, load
 from ._inputs import NotFittedError, from_events, from_fibers, match
 
@@ -24,6 +24,7 @@ __all__ = [
     "Events",
     "Group",
     "Match",
+    "NoPattern",
     "NotFittedError",
     "Planted",
     "Tensor",
@@ -38,13 +39,15 @@ if find_spec("sklearn") is not None:
     __all__ += ["NOODL"]
 
 
-def __getattr__(name: str) -> Any:
-    # scikit-learn is needed for this one alone, and takes a second to import.
-    if name == "NOODL":
-        from ._noodl import NOODL
+if not TYPE_CHECKING:
 
-        return NOODL
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        # scikit-learn is needed for this one alone, and takes a second to import.
+        if name == "NOODL":
+            from ._noodl import NOODL
+
+            return NOODL
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -7,13 +7,13 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from . import _core
 from ._core import Codes, Events, Tensor
-from ._inputs import Floats, NotFittedError, as_codes, as_stream, as_tensor, jobs_of, options, patterns_of
+from ._inputs import Floats, not_fitted, as_codes, as_stream, as_tensor, jobs_of, options, patterns_of
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -52,7 +52,7 @@ class TensorNOODL:
     Parameters
     ----------
     n_patterns
-        How many patterns, or ``"auto"`` to let the data speak.
+        How many patterns at most, or ``"auto"`` to let the data speak.
     passes
         Passes over each tensor: a number, or ``"auto"``, as long as they help. None: 1 in a stream, and ``"auto"`` for one tensor.
     eta_a
@@ -94,9 +94,9 @@ class TensorNOODL:
 
     def __init__(
         self,
-        n_patterns: int | str = "auto",
+        n_patterns: int | Literal["auto"] = "auto",
         *,
-        passes: int | str | None = None,
+        passes: int | Literal["auto"] | None = None,
         eta_a: float | None = None,
         eta_x: float = 0.2,
         tau: float = 0.1,
@@ -136,33 +136,38 @@ class TensorNOODL:
             One tensor: an array (n, J, K), a ``sparse.COO``, ``(coords, values, shape)``, ``(fibers, places)``, an xarray.DataArray, or a
             :class:`Tensor`; ``(fibers, places, (J, K))`` where the last rows or cols may be empty. Or a stream of them: :class:`Events`, a list, or an iterator.
         """
-        self.__dict__.pop("_model", None)
-        return self._learn(X, alone=True)
+        return self._learn(X, None, alone=True)
 
     def partial_fit(self, X: Any, y: None = None) -> Self:
         """Go on learning: from the next tensor of a stream, or from several of them.
 
         Ctrl-C ends it at once; what was learned from the tensors before stays.
         """
-        return self._learn(X, alone=False)
+        return self._learn(X, self._fitted, alone=False)
 
-    def _learn(self, X: Any, alone: bool) -> Self:
+    def _learn(self, X: Any, model: _core.Model | None, alone: bool) -> Self:
         tensors, count, several = as_stream(X, self.dims)
         # A tensor that comes alone to ``fit`` is all that there will be.
         stream = several or not alone
-        jobs = jobs_of(self.n_jobs)
+        given = self._options(stream)
         for tensor in self._watched(tensors, count):
-            if self._fitted is None:
-                self._model = self._begin(tensor, X if isinstance(X, Events) else None, stream)
-            lost = self._model.learn(tensor, jobs, tensor.step if stream else "all")
+            if model is None:
+                model = self._begin(tensor, X if isinstance(X, Events) else None, given)
+            lost = model.learn(tensor, given, tensor.step if stream else "all")
+            # What was learned before stays until there is something new.
+            self._model = model
             _warn_of_lost(lost)
             if self.callback is not None:
-                self.callback(self.history_[-1])
-        if self._fitted is None:
+                record = model.last()
+                assert record is not None
+                self.callback(record)
+        if model is None:
             raise ValueError("the stream has no tensor to learn from")
+        if not stream and self.n_patterns != "auto" and self.n_patterns_ < int(self.n_patterns):
+            warnings.warn(f"{self.n_patterns} patterns were asked for, there are {self.n_patterns_}", stacklevel=3)
         return self
 
-    def _begin(self, tensor: Tensor, events: Events | None, stream: bool) -> _core.Model:
+    def _begin(self, tensor: Tensor, events: Events | None, given: dict[str, Any]) -> _core.Model:
         if self.init is not None and self.n_patterns != "auto":
             raise ValueError(f"n_patterns is {self.n_patterns!r}, it must be 'auto' where init has the patterns")
         start: Any = None
@@ -170,7 +175,7 @@ class TensorNOODL:
             start = self.init._known
         elif self.init is not None:
             start = patterns_of(self.init)
-        return _core.Model.begin(tensor, self._options(stream), self.recipe, start, events)
+        return _core.Model.begin(tensor, given, self.recipe, start, events)
 
     def _options(self, stream: bool) -> dict[str, Any]:
         return options(
@@ -224,7 +229,7 @@ class TensorNOODL:
     def _known(self) -> _core.Model:
         model = self._fitted
         if model is None:
-            raise NotFittedError("this TensorNOODL has learned nothing yet: call fit or partial_fit first")
+            raise not_fitted("TensorNOODL")
         return model
 
     def __sklearn_tags__(self) -> Any:
@@ -241,7 +246,10 @@ class TensorNOODL:
     @property
     def components_(self) -> Floats:
         """The patterns (m, n), of unit length."""
-        return self._known.patterns()
+        patterns = self._known.patterns()
+        # A copy; changes would be lost.
+        patterns.flags.writeable = False
+        return patterns
 
     @property
     def row_factors_(self) -> Floats:
@@ -430,7 +438,9 @@ class TensorNOODL:
         """A figure of one pattern, of some, or of all: what it extends over, drawn as its kind asks for, and who takes part most."""
         from ._plot import plot
 
-        some = range(self.n_patterns_) if pattern is None else [pattern] if isinstance(pattern, int) else pattern
+        some = range(self.n_patterns_) if pattern is None else [int(pattern)] if isinstance(pattern, (int, np.integer)) else pattern
+        if not len(some):
+            raise ValueError("there is no pattern to draw")
         return plot(self, [self._pattern(one) for one in some], top)
 
     def _repr_html_(self) -> str:
@@ -456,6 +466,10 @@ class TensorNOODL:
                 raise ValueError(f"there is no parameter {name!r}; there are {', '.join(self._names())}")
             setattr(self, name, value)
         return self
+
+    def __sklearn_clone__(self) -> Self:
+        # A fitted model in ``init`` stays fitted.
+        return type(self)(**self.get_params())
 
     def __repr__(self) -> str:
         usual = inspect.signature(type(self).__init__).parameters

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol, Union
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,9 +15,6 @@ from . import _core
 from ._core import Codes, Events, Match, Tensor
 
 Floats = NDArray[np.float64]
-
-#: One tensor, whatever it is kept in.
-TensorLike = Union[Tensor, NDArray[Any], tuple[Any, ...], Any]
 
 #: Names of the axes of a labelled array: feature, row, col.
 Dims = Sequence[str]
@@ -30,6 +28,16 @@ class HasItems(Protocol):
 
 class NotFittedError(ValueError, AttributeError):
     """Something was asked for that is known only after ``fit``."""
+
+
+def not_fitted(what: str) -> Exception:
+    """Also scikit-learn's own, where that is in use."""
+    error: type[Exception] = NotFittedError
+    if "sklearn" in sys.modules:
+        from sklearn.exceptions import NotFittedError as Theirs
+
+        error = type("NotFittedError", (NotFittedError, Theirs), {})
+    return error(f"this {what} has learned nothing yet: call fit or partial_fit first")
 
 
 def from_events(
@@ -114,6 +122,8 @@ def from_fibers(
     array = _floats("fibers", fibers, 2)
     at = _wholes("places", places, 2)
     labels = (_labels(features), _labels(rows), _labels(cols))
+    if shape is not None and len(shape) != 2:
+        raise ValueError(f"the shape is {tuple(shape)}, it must have 2 numbers: rows and cols")
     lengths = [None if names is None else len(names) for names in labels[1:]] if shape is None else shape
     return Tensor.from_fibers(array, at, lengths[0], lengths[1], labels=labels, step=step)
 
@@ -123,13 +133,13 @@ def match(found: ArrayLike, truth: ArrayLike) -> Match:
     return Match(_floats("found", found, 2), _floats("truth", truth, 2))
 
 
-def as_tensor(X: TensorLike, dims: Dims | None = None) -> Tensor:
+def as_tensor(X: Any, dims: Dims | None = None) -> Tensor:
     """One tensor of n features x J rows x K cols."""
     if isinstance(X, Tensor):
         return X
-    if isinstance(X, Events):
+    if isinstance(X, Events) or (isinstance(X, (list, tuple)) and X and isinstance(X[0], Tensor)):
         if len(X) != 1:
-            raise ValueError(f"a stream of {len(X)} tensors is given, one is needed: events[0] is the first")
+            raise ValueError(f"a stream of {len(X)} tensors is given, one is needed, such as the first, [0]")
         return X[0]
     if _is_of(X, "xarray", "DataArray"):
         return _from_xarray(X, dims)
@@ -142,7 +152,12 @@ def as_tensor(X: TensorLike, dims: Dims | None = None) -> Tensor:
         raise ValueError(
             f"a tuple of {len(X)} is given, it must be (coords, values, shape), (fibers, places) or (fibers, places, shape)"
         )
-    # COO of the package sparse, and what is kept likewise.
+    # sptensor of pyttb.
+    if hasattr(X, "subs") and hasattr(X, "vals"):
+        return _from_coords(np.asarray(X.subs).T, np.asarray(X.vals)[:, 0], X.shape)
+    # COO of the package sparse, and what becomes one.
+    if hasattr(X, "tocoo") and not hasattr(X, "coords"):
+        X = X.tocoo()
     if hasattr(X, "coords") and hasattr(X, "data") and hasattr(X, "shape") and not isinstance(X, np.ndarray):
         fill = getattr(X, "fill_value", 0)
         if fill != 0:
@@ -167,16 +182,16 @@ def as_stream(X: Any, dims: Dims | None = None) -> tuple[Iterator[Tensor], int |
     """The tensors of whatever is given, how many there are if that is known, and whether more than one was meant."""
     if isinstance(X, Events):
         return (X[t] for t in range(len(X))), len(X), X.is_stream
-    if _is_of(X, "xarray", "DataArray") and dims is not None and X.ndim == 4:
-        (along,) = [name for name in X.dims if name not in dims] or [None]
-        if along is not None:
+    if _is_of(X, "xarray", "DataArray") and dims is not None and X.ndim == 4 and set(dims) <= set(X.dims):
+        for along in set(X.dims) - set(dims):
             parts = (X.isel({along: t}) for t in range(X.sizes[along]))
             return (as_tensor(part, dims) for part in parts), X.sizes[along], True
     if isinstance(X, (list, tuple)) and X and isinstance(X[0], Tensor):
         return (as_tensor(one, dims) for one in X), len(X), True
     if isinstance(X, list) and X and not isinstance(X[0], (list, int, float)):
         return (as_tensor(one, dims) for one in X), len(X), True
-    if isinstance(X, Iterator):
+    # A generator, or anything else that hands out tensors and is none itself.
+    if isinstance(X, Iterable) and not isinstance(X, (Tensor, list, tuple, str)) and not hasattr(X, "shape"):
         return (as_tensor(one, dims) for one in X), None, True
     return iter([as_tensor(X, dims)]), 1, False
 
@@ -186,8 +201,8 @@ def seed_of(random_state: Any) -> int:
     if random_state is None:
         return 0
     if isinstance(random_state, (int, np.integer)):
-        if random_state < 0:
-            raise ValueError(f"random_state is {random_state}, it must be at least 0")
+        if not 0 <= random_state < 2**64:
+            raise ValueError(f"random_state is {random_state}, it must be at least 0 and below 2**64")
         return int(random_state)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31))
@@ -241,10 +256,10 @@ def jobs_of(n_jobs: int | None) -> int:
 
 
 def patterns_of(init: Any) -> Floats:
-    """Patterns (m x n) of an array, or of a CP tensor (weights, [A, B, C])."""
+    """Patterns (m x n) of an array, or of a CP tensor: (weights, [A, B, C]), or pyttb's ktensor."""
     if isinstance(init, np.ndarray):
         return _floats("init", init, 2)
-    factors = getattr(init, "factors", None)
+    factors = getattr(init, "factors", getattr(init, "factor_matrices", None))
     if factors is None and isinstance(init, tuple) and len(init) == 2:
         factors = init[1]
     if factors is not None:
@@ -252,15 +267,15 @@ def patterns_of(init: Any) -> Floats:
     return _floats("init", init, 2)
 
 
-def _from_coords(coords: Any, values: Any, shape: Any) -> Tensor:
+def _from_coords(coords: Any, values: Any, shape: Any, **names: Any) -> Tensor:
     at = _wholes("coords", coords, 2)
     data = _floats("values", values, 1)
     if len(shape) != 3:
         raise ValueError(f"the shape is {tuple(shape)}, it must have 3 numbers: features, rows and cols")
-    lengths = (int(shape[0]), int(shape[1]), int(shape[2]))
+    lengths = (operator.index(shape[0]), operator.index(shape[1]), operator.index(shape[2]))
     if min(lengths) < 0:
         raise ValueError(f"the shape is {lengths}, its numbers must be at least 1")
-    return Tensor.from_coords(at, data.astype(np.float64, copy=False), lengths)
+    return Tensor.from_coords(at, data.astype(np.float64, copy=False), lengths, **names)
 
 
 def _from_xarray(X: Any, dims: Dims | None) -> Tensor:
@@ -275,8 +290,7 @@ def _from_xarray(X: Any, dims: Dims | None) -> Tensor:
     step = _text(X.coords[steps[0]].values[()]) if len(steps) == 1 else None
     data = X.data
     if hasattr(data, "coords"):
-        at, values = _wholes("coords", data.coords, 2), _floats("values", data.data, 1)
-        return Tensor.from_coords(at, values, tuple(data.shape), labels=labels, dims=axes, step=step)
+        return _from_coords(data.coords, data.data, data.shape, labels=labels, dims=axes, step=step)
     return Tensor.from_dense(_kind("the array", np.asarray(data)), labels=labels, dims=axes, step=step)
 
 
@@ -321,6 +335,8 @@ def _floats(what: str, values: ArrayLike, ndim: int) -> NDArray[Any]:
 
 def _kind(what: str, array: NDArray[Any]) -> NDArray[Any]:
     """As it is if it is float64 or float32 in this machine's order of bytes; other numbers are converted."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(f"{what} is masked, which is not supported: fill it first")
     if array.dtype in (np.float64, np.float32) and array.dtype.isnative:
         return np.asarray(array)
     if array.dtype.kind not in "biuf":
@@ -339,10 +355,11 @@ def _wholes(what: str, values: ArrayLike, ndim: int) -> NDArray[np.int64]:
 
 def _count(name: str, value: Any) -> int:
     if isinstance(value, (bool, str)) or not isinstance(value, (int, np.integer)):
-        rule = "a number above 0 or 'auto'" if name != "n_jobs" else "a number above 0, -1 or None"
+        rules = {"n_jobs": "a number above 0, -1 or None", "keep_rows": "a number above 0 or None"}
+        rule = rules.get(name, "a number above 0 or 'auto'")
         raise (ValueError if isinstance(value, str) else TypeError)(f"{name} is {value!r}, it must be {rule}")
-    if value < 1:
-        raise ValueError(f"{name} is {value}, it must be at least 1")
+    if not 1 <= value < 2**63:
+        raise ValueError(f"{name} is {value}, it must be at least 1 and below 2**63")
     return int(value)
 
 

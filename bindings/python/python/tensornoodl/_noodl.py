@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
 from ._inputs import jobs_of, options
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -28,7 +31,7 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     Parameters
     ----------
     n_components
-        How many atoms, or ``"auto"`` to let the data speak.
+        How many atoms at most, ``"auto"`` to let the data speak, or None for as many as features.
     passes
         Passes over the samples: a number, or ``"auto"``, as long as they help.
     dict_init : array (n_components, n_features)
@@ -47,9 +50,9 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def __init__(
         self,
-        n_components: int | str | None = "auto",
+        n_components: int | Literal["auto"] | None = "auto",
         *,
-        passes: int | str = "auto",
+        passes: int | Literal["auto"] = "auto",
         dict_init: NDArray[Any] | None = None,
         sparse_codes: bool = False,
         eta_a: float | None = None,
@@ -74,20 +77,22 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.n_jobs = n_jobs
         self.callback = callback
 
-    def fit(self, X: Any, y: None = None) -> NOODL:
+    def fit(self, X: Any, y: None = None) -> Self:
         """Learn the atoms of samples (n_samples, n_features)."""
         # An atom is what samples share.
         samples = self._samples(X, reset=True, ensure_min_samples=2)
-        self._begin(samples, stream=False)
-        return self._learn(samples)
+        given = self._given(samples, stream=False)
+        self._learner = self._begin(samples, given)
+        return self._learn(samples, given)
 
-    def partial_fit(self, X: Any, y: None = None) -> NOODL:
+    def partial_fit(self, X: Any, y: None = None) -> Self:
         """Go on learning from further samples; atoms that they show for the first time are taken up."""
         first = not hasattr(self, "_learner")
         samples = self._samples(X, reset=first)
+        given = self._given(samples, stream=True)
         if first:
-            self._begin(samples, stream=True)
-        return self._learn(samples)
+            self._learner = self._begin(samples, given)
+        return self._learn(samples, given)
 
     def transform(self, X: Any) -> Any:
         """Sparse codes of samples: (n_samples, n_components_)."""
@@ -121,9 +126,9 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         array: NDArray[Any] = validate_data(self, X, reset=reset, dtype=kinds, order="C", **rules)
         return array
 
-    def _begin(self, samples: NDArray[Any], stream: bool) -> None:
+    def _given(self, samples: NDArray[Any], stream: bool) -> dict[str, Any]:
         patterns = samples.shape[1] if self.n_components is None else self.n_components
-        given = options(
+        return options(
             patterns=patterns,
             passes=self.passes,
             eta_a=self.eta_a,
@@ -136,15 +141,20 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             stream=stream,
             name="n_components",
         )
-        start = None if self.dict_init is None else np.ascontiguousarray(self.dict_init, dtype=np.float64)
-        try:
-            self._learner = _core.Learner.begin(_double(samples), given, start)
-        except _core.NoPattern:
-            warnings.warn("no atom is clearer than chance; the clearest one is taken", stacklevel=3)
-            self._learner = _core.Learner.begin(_double(samples), {**given, "patterns": 1}, start)
 
-    def _learn(self, samples: NDArray[Any]) -> NOODL:
-        record = self._learner.learn(_double(samples), jobs_of(self.n_jobs))
+    def _begin(self, samples: NDArray[Any], given: dict[str, Any]) -> _core.Learner:
+        start = None if self.dict_init is None else np.ascontiguousarray(self.dict_init, dtype=np.float64)
+        # Samples are never refused: where nothing stands out, the clearest atom is taken, and where nothing is shared, none.
+        for less in ({}, {"patterns": 1}, {"stream": True}):
+            try:
+                return _core.Learner.begin(_double(samples), {**given, **less}, start)
+            except _core.NoPattern:
+                if not less:
+                    warnings.warn("no atom is clearer than chance; the clearest one is taken, if any", stacklevel=3)
+        raise AssertionError("a learner may begin without atoms")
+
+    def _learn(self, samples: NDArray[Any], given: dict[str, Any]) -> Self:
+        record = self._learner.learn(_double(samples), given)
         self.components_ = self._learner.patterns().astype(samples.dtype, copy=False)
         self.n_components_ = len(self.components_)
         self.n_steps_ = record["step"]
