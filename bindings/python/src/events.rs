@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PySlice};
@@ -79,13 +81,13 @@ pub(crate) fn from_events(
         })
     };
     let query = query().map_err(|error: tensornoodl_data::Error| wrong(error))?;
-    let never = Stop::default();
     let (table, mut events) = if let Ok(path) = source.extract::<PathBuf>() {
-        let events = run(py, 0, &never, |_| table::read(&path, query.clone()))?;
+        let events = run(py, 0, &Stop::default(), |_| table::read(&path, query.clone()))?;
         (path.display().to_string(), events.map_err(wrong)?)
     } else {
-        let batches = stream(&chosen(source, &query)?)?;
-        let events = run(py, 0, &never, |_| arrow::read(batches, "the table", query.clone()))?;
+        let stop = Stop::default();
+        let batches = Batches { reader: stream(&chosen(source, &query)?)?, stop: stop.clone() };
+        let events = run(py, 0, &stop, |_| arrow::read(batches, "the table", query.clone()))?;
         ("a table".to_owned(), events.map_err(wrong)?)
     };
     let query = events.resolve(query);
@@ -125,6 +127,29 @@ fn stream(source: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
     // what stays for the capsule to release is an empty one.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.cast().as_ptr()) };
     RecordBatchStreamReader::try_new(stream).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Batches until it is stopped: a stream need not have an end.
+struct Batches {
+    reader: RecordBatchStreamReader,
+    stop: Stop,
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.stop.is_set() {
+            return Some(Err(ArrowError::ExternalError(tensornoodl::Error::Stopped.into())));
+        }
+        self.reader.next()
+    }
+}
+
+impl RecordBatchReader for Batches {
+    fn schema(&self) -> SchemaRef {
+        self.reader.schema()
+    }
 }
 
 impl Events {

@@ -1,7 +1,7 @@
 //! Planted streams, and how near a result is to the truth.
 
 use numpy::PyArray2;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use tensornoodl::Dictionary;
 use tensornoodl::metrics::Matching;
@@ -10,6 +10,9 @@ use tensornoodl::synthetic::{Plan, Values};
 use crate::model::{Codes, dictionary, patterns};
 use crate::tensor::{Labels, Tensor};
 use crate::wrong;
+
+/// More is a slip of the pen.
+const MOST_BYTES: f64 = 1e11;
 
 /// Steps count from 1.
 fn check_step(name: &str, step: u64) -> PyResult<()> {
@@ -61,6 +64,11 @@ impl Planted {
             late_step,
             seed,
         };
+        plan.check().map_err(wrong)?;
+        if plan.bytes() > MOST_BYTES {
+            let text = format!("one tensor of this takes about {:.0} GB", plan.bytes() / 1e9);
+            return Err(PyMemoryError::new_err(text));
+        }
         Ok(Planted(tensornoodl::synthetic::Planted::new(plan).map_err(wrong)?))
     }
 

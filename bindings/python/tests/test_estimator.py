@@ -147,6 +147,8 @@ def test_one_tensor_where_one_is_needed(fitted: tn.TensorNOODL, planted: tn.Plan
     assert np.array_equal(tn.TensorNOODL().fit(tensors).components_, tn.TensorNOODL().fit(list(tensors)).components_)
     assert repr(planted).startswith("<tensornoodl.Planted: 6 patterns, 40 x 30 x 25")
     assert "error" in repr(tn.match(fitted.components_, planted.patterns))
+    with pytest.raises(MemoryError, match="one tensor of this takes about"):
+        tn.Planted(features=10**6, patterns=10**7)
     with pytest.raises(ValueError, match="step is 0, it must be at least 1"):
         planted.tensor(0)
     with pytest.raises(ValueError, match="found patterns have 3 features, true ones 40"):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import os
+import signal
 import subprocess
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -152,6 +155,14 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     lists = pa.table({"a": [[1]], "b": [1]})
     with pytest.raises(ValueError, match="it must be text, numbers, truth values, dates or times"):
         tn.from_events(lists, feature="b", row="a", col="b")
+
+
+def test_an_endless_table_is_stopped() -> None:
+    batch = pa.table({"a": [1, 2]}).to_batches()[0]
+    endless = pa.RecordBatchReader.from_batches(batch.schema, itertools.repeat(batch))
+    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        tn.from_events(endless, feature="a", row="a", col="a")
 
 
 @pytest.mark.skipif("NOODL" not in os.environ, reason="NOODL does not say where the program is")
