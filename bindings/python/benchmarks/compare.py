@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""TensorNOODL beside other libraries, on the same planted stream, from the same start.
+
+    python compare.py                     two streams, without noise and with it; under four minutes on two cores
+    python compare.py --patterns 150 --alpha 0.1 --noises 0
+    python compare.py --wide --out runs   every setting of methods.py, and all records
+
+Each run has a process of its own. Settings are tried on one thread; of each method the setting counts that comes nearest to the true A (of
+those within 5 % of it, the fastest), as if it had been told the truth, and is then run on all cores as well if it was in time. Times are those of
+the method alone. A short run is made again until two seconds are spent, and the least time of each tensor counts. A
+run that is over its limit of seconds ends early, and its row says after which tensor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from methods import METHODS, Array, Method
+
+OURS = "tensornoodl"
+# Errors below this are rounding, and count as equal.
+FLOOR = 1e-13
+# A target is reached within this factor.
+NEAR = 1.05
+PACKAGES = ["tensornoodl", "numpy", "scipy", "scikit-learn", "spams-bin", "spams", "tensorly", "sparse", "numba", "pyttb"]
+Record = dict[str, Any]
+
+
+def match(found: Array, truth: Array) -> tuple[float, Any, Any]:
+    """Relative Frobenius error of A up to order and sign, and the order and signs."""
+    from scipy.optimize import linear_sum_assignment
+
+    found = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-300)
+    cosines = truth @ found.T
+    rows, order = linear_sum_assignment(-np.abs(cosines))
+    signs = np.where(cosines[rows, order] < 0, -1.0, 1.0)
+    return float(np.linalg.norm(found[order] * signs[:, None] - truth) / np.linalg.norm(truth)), order, signs
+
+
+def right(codes: Array, truth: Array) -> float:
+    """The share of fibers whose codes have the right support and signs, for the threshold at which most have."""
+    active = truth != 0.0
+    off = np.where(active, 0.0, np.abs(codes)).max(axis=1)
+    on = np.where(active, codes * np.sign(truth), np.inf).min(axis=1)
+    thresholds = np.unique(np.append(off, 0.0))[:, None]
+    return float(((off <= thresholds) & (thresholds < on)).mean(axis=1).max())
+
+
+def memory(key: str) -> int:
+    """VmRSS or VmHWM of this process, in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(key):
+            return 1024 * int(line.split()[1])
+    raise KeyError(key)
+
+
+def stream(plan: Record, tensors: int) -> tuple[Array, Array, list[Any], list[Array]]:
+    """A, A(0), the tensors and their codes."""
+    import tensornoodl as tn
+
+    planted = tn.Planted(**plan)
+    steps = range(1, tensors + 1)
+    codes = [planted.codes(t).to_scipy().toarray() for t in steps]
+    return planted.patterns, planted.start(), [planted.tensor(t) for t in steps], codes
+
+
+def run(kind: type[Method], task: Record, limit: float) -> Record:
+    """One method over one stream, in this process."""
+    small = {"features": 20, "patterns": 5, "rows": 30, "cols": 30, "alpha": 0.2, "beta": 0.2, "seed": 0}
+    truth, start, tensors, codes = stream(small, 2)
+    method = kind(start, task["setting"], task["threads"])
+    for tensor, known in zip(tensors, codes):  # imports, compilers, pools of threads
+        method.learn(method.prepare(tensor, known))
+    match(method.patterns, truth)
+
+    truth, start, tensors, codes = stream(task["plan"], task["tensors"])
+    before, peak = memory("VmRSS"), 0
+    seconds: list[float] = []
+    errors: list[float] = []
+    share = 0.0
+    cores: list[float] = []
+    spent = 0.0
+    while not seconds or (spent < 2.0 and len(seconds) == len(tensors)):
+        first = not seconds
+        method = kind(start, task["setting"], task["threads"])
+        for at, (tensor, known) in enumerate(zip(tensors, codes)):
+            Path("/proc/self/clear_refs").write_text("5")
+            data = method.prepare(tensor, known)
+            begin, busy = time.perf_counter(), time.process_time()
+            method.learn(data)
+            took, busy = time.perf_counter() - begin, time.process_time() - busy
+            spent += took
+            if not first:
+                seconds[at], cores[at] = min(seconds[at], took), min(cores[at], busy)
+                continue
+            peak = max(peak, memory("VmHWM") - before)
+            seconds.append(took)
+            cores.append(busy)
+            error, order, signs = match(method.patterns, truth)
+            errors.append(error)
+            if at + 1 == len(tensors) or sum(seconds) > limit:
+                share = max(right(found[:, order] * signs, known) for found in method.codes(data))
+                break
+    return {**task, "seconds": seconds, "cpu_seconds": cores, "errors": errors, "right": share, "peak_bytes": peak}
+
+
+def reach(record: Record, target: float) -> float | None:
+    """Seconds until the error is at most the target."""
+    for at, error in enumerate(record["errors"]):
+        if error <= max(target, FLOOR):
+            return sum(record["seconds"][: at + 1])
+    return None
+
+
+def best(record: Record) -> float:
+    return max(min(record["errors"]), FLOOR)
+
+
+def choose(records: list[Record]) -> Record:
+    """The setting that comes nearest to A; of those that come as near, the fastest."""
+    target = NEAR * min(best(record) for record in records)
+    return min(records, key=lambda record: reach(record, target) or np.inf)
+
+
+def start_run(task: Record, limit: float) -> Record | str:
+    """A run in a process of its own, or why there is none."""
+    threads = str(task["threads"])
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+    try:
+        done = subprocess.run(
+            [sys.executable, __file__, "--one", json.dumps(task), "--limit", str(limit)],
+            env={**os.environ, **dict.fromkeys(names, threads)},
+            capture_output=True,
+            text=True,
+            timeout=60 + 10 * limit,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer within {60 + 10 * limit:.0f} s"
+    if done.returncode != 0:
+        return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+    answer: Record = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def versions() -> Record:
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            pass
+    return found
+
+
+def table(records: list[Record], tensors: int) -> list[str]:
+    """A row for each method; times to its best error beside ours on one thread."""
+    ours = next(r for r in records if r["method"] == OURS and r["threads"] == 1)
+    at = [1, min(5, tensors), tensors]
+    lines = [
+        f"| method | threads | error of A after {', '.join(map(str, at))} tensors | codes right | ms per tensor (of cores) "
+        "| s to its best error | ours, 1 thread | factor | peak memory (MB) |",
+        "| --- " * 9 + "|",
+    ]
+    for r in records:
+        errors = [f"{r['errors'][t - 1]:.1e}" for t in at if t <= len(r["errors"])]
+        if len(r["errors"]) < tensors:
+            errors.append(f"{r['errors'][-1]:.1e} (at {len(r['errors'])}, out of time)")
+        target = NEAR * best(r)
+        theirs, mine = reach(r, target), reach(ours, target)
+        beside = [f"{theirs:.3g}", "not reached" if mine is None else f"{mine:.3g}", "" if mine is None else f"{theirs / mine:.3g}"]
+        if r["method"].startswith((OURS, "oracle")):
+            beside = [f"{theirs:.3g}", "", ""]
+        share = "all" if r["right"] == 1.0 else f"{100 * r['right']:.1f} %"
+        pace = " ".join(f"{1000 * np.median(r[name]):#.3g}".rstrip(".") for name in ("seconds", "cpu_seconds"))
+        cells = [r["method"], r["threads"], ", ".join(errors), share, pace.replace(" ", " (") + ")", *beside]
+        lines.append(f"| {' | '.join(map(str, cells))} | {r['peak_bytes'] / 1e6:.0f} |")
+    return lines
+
+
+def compare(given: argparse.Namespace, plan: Record, out: TextIO) -> None:
+    """All methods on one stream."""
+    print(f"\n## Noise {plan['noise']:g}\n\n{given.tensors} tensors: {json.dumps(plan)}\n")
+    chosen: list[Record] = []
+    notes: list[str] = []
+    for name, kind in METHODS.items():
+        if name != OURS and not any(part.lower() in name.lower() for part in given.methods):
+            continue
+        missing = [package for package in kind.packages if importlib.util.find_spec(package) is None]
+        if missing:
+            notes.append(f"- {name} is skipped: {', '.join(missing)} is not installed.")
+            continue
+        good: list[Record] = []
+
+        def attempt(setting: Record, threads: int) -> None:
+            task = {"method": name, "plan": plan, "tensors": given.tensors, "threads": threads, "setting": setting}
+            answer = start_run(task, given.limit)
+            if isinstance(answer, str):
+                notes.append(f"- {name}: {json.dumps(setting)} failed: {answer}")
+                return
+            good.append(answer)
+            print(json.dumps({"type": "run", **answer}), file=out, flush=True)
+
+        for setting in kind.choices(plan["noise"], given.wide):
+            attempt(setting, 1)
+        if not good:
+            continue
+        tried, first = len(good), choose(good)
+        if given.threads > 1 and kind.packages and len(first["errors"]) == given.tensors:
+            attempt(first["setting"], given.threads)
+        chosen += good if name == OURS else [choose([first, *good[tried:]])]
+        notes.append(f"- {name}: {json.dumps(first['setting'])}, of {tried} tried.")
+        print(f"{name}: done", file=sys.stderr, flush=True)
+    print("\n".join([*table(chosen, given.tensors), "", "Settings:", "", *notes]), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--features", type=int, default=100, help="n [100]")
+    parser.add_argument("--patterns", type=int, default=50, help="m; above n no CP method has a fair chance [50]")
+    parser.add_argument("--rows", type=int, default=100, help="J [100]")
+    parser.add_argument("--cols", type=int, default=100, help="K [100]")
+    parser.add_argument("--alpha", type=float, default=0.05, help="share of B and of C that is not zero [0.05]")
+    parser.add_argument("--tensors", type=int, default=20)
+    parser.add_argument("--noises", type=float, nargs="+", default=[0.0, 0.3], help="a stream for each [0 0.3]")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--limit", type=float, default=5.0, help="seconds of learning after which a run ends [5]")
+    parser.add_argument("--methods", nargs="+", default=[""], help="only those whose names have one of these in them")
+    parser.add_argument("--wide", action="store_true", help="try every setting")
+    parser.add_argument("--out", type=Path, help="folder for compare.jsonl")
+    parser.add_argument("--one", type=json.loads, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        warnings.simplefilter("ignore")
+        print(json.dumps(run(METHODS[given.one["method"]], given.one, given.limit)))
+        return
+    if importlib.util.find_spec(OURS) is None:
+        sys.exit("tensornoodl is not installed, and makes the streams: pip install tensornoodl")
+    begin = time.perf_counter()
+    head = {"type": "machine", "command": " ".join(["python", *sys.argv]), "cores": os.cpu_count(), "versions": versions()}
+    print(f"`{head['command']}`, {head['cores']} cores, {json.dumps(head['versions'])}")
+    if given.out:
+        given.out.mkdir(parents=True, exist_ok=True)
+    with open(given.out / "compare.jsonl" if given.out else os.devnull, "w") as out:
+        print(json.dumps(head), file=out, flush=True)
+        for noise in given.noises:
+            plan = {name: getattr(given, name) for name in ("features", "patterns", "rows", "cols", "alpha", "seed")}
+            compare(given, {**plan, "beta": given.alpha, "noise": noise}, out)
+    print(f"\nAll of it took {time.perf_counter() - begin:.0f} s.")
+
+
+if __name__ == "__main__":
+    main()
