@@ -236,7 +236,7 @@ def main() -> None:
     parser.add_argument("--noises", type=float, nargs="+", default=[0.0, 0.3], help="a stream for each [0 0.3]")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--limit", type=float, default=5.0, help="seconds of learning after which a run ends [5]")
+    parser.add_argument("--limit", type=float, default=8.0, help="seconds of learning after which a run ends [8]")
     parser.add_argument("--methods", nargs="+", default=[""], help="only those whose names have one of these in them")
     parser.add_argument("--wide", action="store_true", help="try every setting")
     parser.add_argument("--out", type=Path, help="folder for compare.jsonl")

@@ -109,7 +109,7 @@ class ScikitLearn(Method):
     """Fibers are samples. A tensor is one batch, so that nearly every pattern is in it: unused ones are drawn anew."""
 
     packages = ["sklearn"]
-    settings = [{"alpha": 0.05, "passes": 1}, {"alpha": 0.1, "passes": 1}]
+    settings = [{"alpha": 0.05, "passes": 3}, {"alpha": 0.1, "passes": 1}]
     wide = [{"alpha": a, "passes": p} for a in (0.02, 0.03, 0.05, 0.1, 0.2) for p in (1, 3)]
     wide += [{"alpha": a, "passes": p, "batch": 256} for a in (0.05, 0.1) for p in (1, 3)]
 
@@ -194,15 +194,13 @@ class Spams(Method):
 class Cp(Method):
     """CP-ALS of each tensor, of rows x cols x features: A is last, or the first sweep would lose it.
 
-    With start "codes" B and C are the leading singular pairs of least-squares codes of at least one half, and patterns without any
-    are left out: an absent pattern makes the systems singular, or takes a part of another. With "random" B and C are Gaussian.
+    With start "codes" B and C are the leading singular pairs of codes of at least one half, by least squares, or A'y where A has more than half as
+    many patterns as features; patterns without any are left out: one that is absent makes the systems singular, or takes a part
+    of another. With "random" B and C are Gaussian.
     "average" takes the mean over tensors, each weighted by its energy, instead of the last A.
     """
 
-    settings = [
-        {"start": "codes", "sweeps": 50, "tol": 1e-8, "average": False},
-        {"start": "codes", "sweeps": 10, "tol": 1e-6, "average": True},
-    ]
+    settings = [{"start": "codes", "sweeps": 10, "tol": 1e-6, "average": average} for average in (False, True)]
     wide = [
         {"start": start, "sweeps": sweeps, "tol": tol, "average": average}
         for start in ("codes", "random")
@@ -229,7 +227,8 @@ class Cp(Method):
     def learn(self, data: Any) -> None:
         form, fibers, places, (_, rows, cols) = data
         if self.setting["start"] == "codes":
-            codes = fibers @ np.linalg.pinv(self.patterns)
+            m, n = self.patterns.shape
+            codes = fibers @ (np.linalg.pinv(self.patterns) if 2 * m <= n else self.patterns.T)
             codes[np.abs(codes) < 0.5] = 0.0
             here = np.flatnonzero(codes.any(axis=0))
             slabs = np.zeros((len(here), rows, cols))
@@ -330,8 +329,6 @@ class Pyttb(Cp):
 
 
 class PyttbSparse(Pyttb):
-    settings = [{**setting, "sweeps": 10, "tol": 1e-6} for setting in Cp.settings]
-
     def form(self, tensor: Any) -> Any:
         import pyttb
 
