@@ -1,0 +1,60 @@
+//! Seconds of `Model::learn` for each tensor of a planted stream: what `partial_fit` of the Python package is measured against, by
+//! `bindings/python/benchmarks/overhead.py`. `RAYON_NUM_THREADS` says how many threads.
+//!
+//! ```text
+//! learn_step FEATURES PATTERNS ROWS COLS ALPHA SEED STEPS
+//! ```
+
+#![allow(clippy::print_stdout)]
+
+use std::time::Instant;
+
+use tensornoodl::synthetic::{Plan, Planted};
+use tensornoodl::{Learner, Params};
+use tensornoodl_data::{Axis, Card, Model, Query, Value};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let given: Vec<String> = std::env::args().skip(1).collect();
+    let [features, patterns, rows, cols, alpha, seed, steps] = given.as_slice() else {
+        return Err("learn_step FEATURES PATTERNS ROWS COLS ALPHA SEED STEPS".into());
+    };
+    let alpha = alpha.parse()?;
+    let plan = Plan {
+        features: features.parse()?,
+        patterns: patterns.parse()?,
+        rows: rows.parse()?,
+        cols: cols.parse()?,
+        alpha,
+        beta: alpha,
+        seed: seed.parse()?,
+        ..Plan::default()
+    };
+    let planted = Planted::new(plan.clone())?;
+    let learner = Learner::new(planted.start(planted.paper_distance())?, Params::default())?;
+
+    let [feature, row, col] = ["1", "2", "3"].map(|axis| Axis::Bin(axis.into(), 1.0));
+    let query = Query {
+        feature,
+        row,
+        col,
+        step: None,
+        value: Value::Sum("value".into()),
+        average_over: None,
+        keep_rows: None,
+        filters: Vec::new(),
+        square: false,
+        names: None,
+        groups: None,
+    };
+    let labels = [plan.features, plan.rows, plan.cols];
+    let labels = labels.map(|length| (0..length).map(|at| at.to_string()).collect());
+    let mut model = Model::with_card(learner, Card::new(query, labels));
+
+    for step in 1..=steps.parse()? {
+        let tensor = planted.tensor(step).tensor;
+        let begin = Instant::now();
+        model.learn(&tensor)?;
+        println!("{}", begin.elapsed().as_secs_f64());
+    }
+    Ok(())
+}
