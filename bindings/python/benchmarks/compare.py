@@ -5,10 +5,10 @@
     python compare.py --patterns 150 --alpha 0.1 --noises 0
     python compare.py --wide --out runs   every setting of methods.py, and all records
 
-Each run has a process of its own. Settings are tried on one thread; of each method the setting counts that comes nearest to the true A (of
-those within 5 % of it, the fastest), as if it had been told the truth, and is then run on all cores as well if it was in time. Times are those of
-the method alone. A short run is made again until two seconds are spent, and the least time of each tensor counts. A
-run that is over its limit of seconds ends early, and its row says after which tensor.
+Each run has a process of its own. Settings are tried on one thread. Of each method the setting counts that comes nearest to the true
+A (of those within 5 % of it, the fastest), as if it had been told the truth; if it was in time, it is run on all cores as well, and
+the faster counts. Times are those of the method alone. A short run is made again until two seconds are spent, and the least time of
+each tensor counts. A run that is over its limit of seconds ends early, and its row says after which tensor.
 """
 
 from __future__ import annotations
@@ -116,42 +116,40 @@ def run(kind: type[Method], task: Record, limit: float) -> Record:
     return {**task, "seconds": seconds, "cpu_seconds": cores, "errors": errors, "right": share, "peak_bytes": peak}
 
 
-def reach(record: Record, target: float) -> float | None:
-    """Seconds until the error is at most the target."""
+def reach(record: Record, target: float) -> float:
+    """Seconds until the error is at most the target; infinite if it never is."""
     for at, error in enumerate(record["errors"]):
-        if error <= max(target, FLOOR):
-            return sum(record["seconds"][: at + 1])
-    return None
+        if error <= target:
+            return float(sum(record["seconds"][: at + 1]))
+    return np.inf
 
 
 def best(record: Record) -> float:
-    return max(min(record["errors"]), FLOOR)
+    return max(float(min(record["errors"])), FLOOR)
 
 
 def choose(records: list[Record]) -> Record:
     """The setting that comes nearest to A; of those that come as near, the fastest."""
     target = NEAR * min(best(record) for record in records)
-    return min(records, key=lambda record: reach(record, target) or np.inf)
+    return min(records, key=lambda record: reach(record, target))
 
 
-def start_run(task: Record, limit: float) -> Record | str:
-    """A run in a process of its own, or why there is none."""
+def attempt(task: Record, limit: float, good: list[Record], notes: list[str], out: TextIO) -> None:
+    """A run in a process of its own: one more record, or a note why there is none."""
     threads = str(task["threads"])
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+    command = [sys.executable, __file__, "--one", json.dumps(task), "--limit", str(limit)]
+    environment = {**os.environ, **dict.fromkeys(names, threads)}
     try:
-        done = subprocess.run(
-            [sys.executable, __file__, "--one", json.dumps(task), "--limit", str(limit)],
-            env={**os.environ, **dict.fromkeys(names, threads)},
-            capture_output=True,
-            text=True,
-            timeout=60 + 10 * limit,
-        )
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60 + 10 * limit)
     except subprocess.TimeoutExpired:
-        return f"no answer within {60 + 10 * limit:.0f} s"
-    if done.returncode != 0:
-        return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-    answer: Record = json.loads(done.stdout.splitlines()[-1])
-    return answer
+        notes.append(f"- {task['method']}: {json.dumps(task['setting'])} had not ended after {60 + 10 * limit:.0f} s.")
+    except subprocess.CalledProcessError as error:
+        why = (error.stderr.strip().splitlines() or [error])[-1]
+        notes.append(f"- {task['method']}: {json.dumps(task['setting'])} failed: {why}")
+    else:
+        good.append(json.loads(done.stdout.splitlines()[-1]))
+        print(json.dumps({"type": "run", **good[-1]}), file=out, flush=True)
 
 
 def versions() -> Record:
@@ -179,9 +177,9 @@ def table(records: list[Record], tensors: int) -> list[str]:
             errors.append(f"{r['errors'][-1]:.1e} (at {len(r['errors'])}, out of time)")
         target = NEAR * best(r)
         theirs, mine = reach(r, target), reach(ours, target)
-        beside = [f"{theirs:.3g}", "not reached" if mine is None else f"{mine:.3g}", "" if mine is None else f"{theirs / mine:.3g}"]
+        beside = [f"{theirs:.3g}", *([f"{mine:.3g}", f"{theirs / mine:.3g}"] if mine < np.inf else ["not reached", ""])]
         if r["method"].startswith((OURS, "oracle")):
-            beside = [f"{theirs:.3g}", "", ""]
+            beside[1:] = ["", ""]
         share = "all" if r["right"] == 1.0 else f"{100 * r['right']:.1f} %"
         pace = " ".join(f"{1000 * np.median(r[name]):#.3g}".rstrip(".") for name in ("seconds", "cpu_seconds"))
         cells = [r["method"], r["threads"], ", ".join(errors), share, pace.replace(" ", " (") + ")", *beside]
@@ -202,23 +200,14 @@ def compare(given: argparse.Namespace, plan: Record, out: TextIO) -> None:
             notes.append(f"- {name} is skipped: {', '.join(missing)} is not installed.")
             continue
         good: list[Record] = []
-
-        def attempt(setting: Record, threads: int) -> None:
-            task = {"method": name, "plan": plan, "tensors": given.tensors, "threads": threads, "setting": setting}
-            answer = start_run(task, given.limit)
-            if isinstance(answer, str):
-                notes.append(f"- {name}: {json.dumps(setting)} failed: {answer}")
-                return
-            good.append(answer)
-            print(json.dumps({"type": "run", **answer}), file=out, flush=True)
-
+        task = {"method": name, "plan": plan, "tensors": given.tensors}
         for setting in kind.choices(plan["noise"], given.wide):
-            attempt(setting, 1)
+            attempt({**task, "threads": 1, "setting": setting}, given.limit, good, notes, out)
         if not good:
             continue
         tried, first = len(good), choose(good)
         if given.threads > 1 and kind.packages and len(first["errors"]) == given.tensors:
-            attempt(first["setting"], given.threads)
+            attempt({**task, "threads": given.threads, "setting": first["setting"]}, given.limit, good, notes, out)
         chosen += good if name == OURS else [choose([first, *good[tried:]])]
         notes.append(f"- {name}: {json.dumps(first['setting'])}, of {tried} tried.")
         print(f"{name}: done", file=sys.stderr, flush=True)

@@ -194,9 +194,9 @@ class Spams(Method):
 class Cp(Method):
     """CP-ALS of each tensor, of rows x cols x features: A is last, or the first sweep would lose it.
 
-    With start "codes" B and C are the leading singular pairs of codes of at least one half, by least squares, or A'y where A has more than half as
-    many patterns as features; patterns without any are left out: one that is absent makes the systems singular, or takes a part
-    of another. With "random" B and C are Gaussian.
+    With start "codes" B and C are the leading singular pairs of codes of at least one half, by least squares, or A'y if A has
+    more than half as many patterns as features; patterns without any are left out: one that is absent makes the systems
+    singular, or takes a part of another. With "random" B and C are Gaussian.
     "average" takes the mean over tensors, each weighted by its energy, instead of the last A.
     """
 

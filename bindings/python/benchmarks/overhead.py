@@ -4,8 +4,9 @@
     python overhead.py
 
 The Rust side is crates/tensornoodl-data/examples/learn_step.rs, built by cargo from this repository; the package should be of the same
-version. Both run in turns, each in a process of its own, and for each tensor the least time counts. Memory is the peak of
-`partial_fit` above what the process held before the input was made, over the size of the input: one is the input alone.
+version. Either side takes fibers that lie in memory, checks them and learns. Both run in turns, each in a process of its own,
+and for each tensor the least time counts. Memory is the peak of `partial_fit` above what the process held before the
+input was made, over the size of the input: one is the input alone.
 """
 
 from __future__ import annotations
@@ -82,16 +83,18 @@ def main() -> None:
         child = subprocess.run([sys.executable, *sys.argv, "--child"], capture_output=True, text=True, check=True)
         answers.append(json.loads(child.stdout))
         done = subprocess.run(rust, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-        times.append([float(line) for line in done.stdout.split()])
+        times.append([[float(part) for part in line.split()] for line in done.stdout.splitlines()])
 
     least = [min(at) for at in zip(*(answer["seconds"] for answer in answers))]
-    base = [min(at) for at in zip(*times)]
-    print("| tensor | input (MB) | partial_fit (ms) | Rust (ms) | ratio | peak memory / input |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for step, (mine, theirs, size) in enumerate(zip(least, base, answers[0]["bytes"])):
-        peak = max(answer["peaks"][step] for answer in answers)
-        print(f"| {step + 1} | {size / 1e6:.1f} | {1e3 * mine:.1f} | {1e3 * theirs:.1f} | {mine / theirs:.3f} | {peak:.2f} |")
-    print(f"| all | | {1e3 * sum(least):.1f} | {1e3 * sum(base):.1f} | {sum(least) / sum(base):.3f} | |")
+    base = [min(sum(parts) for parts in at) for at in zip(*times)]
+    check = [min(parts[0] for parts in at) for at in zip(*times)]
+    print("| tensor | input (MB) | partial_fit (ms) | Rust (ms) | of it checks | ratio | peak memory / input |")
+    print("| --- " * 7 + "|")
+    rows = [(str(at + 1), f"{size / 1e6:.1f}", least[at], base[at], check[at]) for at, size in enumerate(answers[0]["bytes"])]
+    for at, (name, size, *parts) in enumerate([*rows, ("all", "", sum(least), sum(base), sum(check))]):
+        peak = max(max(answer["peaks"][at : at + 1] or answer["peaks"]) for answer in answers)
+        cells = [name, size, *(f"{1e3 * part:.1f}" for part in parts), f"{parts[0] / parts[1]:.3f}", f"{peak:.2f}"]
+        print(f"| {' | '.join(cells)} |")
     record = {"type": "overhead", "plan": plan, "threads": given.threads, "python": answers, "rust_seconds": times}
     print(json.dumps(record), file=sys.stderr)
 
