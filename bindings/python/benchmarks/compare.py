@@ -7,7 +7,7 @@
 
 Each run has a process of its own. Settings are tried on one thread. Of each method the setting counts that comes nearest to the true
 A (of those within 5 % of it, the fastest), as if it had been told the truth; if it was in time, it is run on all cores as well, and
-the faster counts. Times are those of the method alone. A short run is made again until two seconds are spent, and the least time of
+the faster counts. Times are those of the method alone. A short run is made again until a second is spent, and the least time of
 each tensor counts. A run that is over its limit of seconds ends early, and its row says after which tensor.
 """
 
@@ -92,7 +92,7 @@ def run(kind: type[Method], task: Record, limit: float) -> Record:
     share = 0.0
     cores: list[float] = []
     spent = 0.0
-    while not seconds or (spent < 2.0 and len(seconds) == len(tensors)):
+    while not seconds or (spent < 1.0 and len(seconds) == len(tensors)):
         first = not seconds
         method = kind(start, task["setting"], task["threads"])
         for at, (tensor, known) in enumerate(zip(tensors, codes)):
@@ -225,7 +225,7 @@ def main() -> None:
     parser.add_argument("--noises", type=float, nargs="+", default=[0.0, 0.3], help="a stream for each [0 0.3]")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--limit", type=float, default=8.0, help="seconds of learning after which a run ends [8]")
+    parser.add_argument("--limit", type=float, default=7.0, help="seconds of learning after which a run ends [7]")
     parser.add_argument("--methods", nargs="+", default=[""], help="only those whose names have one of these in them")
     parser.add_argument("--wide", action="store_true", help="try every setting")
     parser.add_argument("--out", type=Path, help="folder for compare.jsonl")
@@ -238,7 +238,7 @@ def main() -> None:
     if importlib.util.find_spec(OURS) is None:
         sys.exit("tensornoodl is not installed, and makes the streams: pip install tensornoodl")
     begin = time.perf_counter()
-    head = {"type": "machine", "command": " ".join(["python", *sys.argv]), "cores": os.cpu_count(), "versions": versions()}
+    head = {"type": "machine", "command": " ".join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]), "cores": os.cpu_count(), "versions": versions()}
     print(f"`{head['command']}`, {head['cores']} cores, {json.dumps(head['versions'])}")
     if given.out:
         given.out.mkdir(parents=True, exist_ok=True)
