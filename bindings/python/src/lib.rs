@@ -1,6 +1,7 @@
 //! TensorNOODL for Python: the module `tensornoodl._core`. It turns arrays into tensors and results into arrays; what it means is
 //! in the crates below, and what users see of it in `python/tensornoodl`.
 
+mod codes;
 mod events;
 mod model;
 mod noodl;
@@ -50,9 +51,11 @@ mod _core {
     #[pymodule_export]
     use super::NoPattern;
     #[pymodule_export]
+    use super::codes::Codes;
+    #[pymodule_export]
     use super::events::{Events, from_events};
     #[pymodule_export]
-    use super::model::{Codes, Model};
+    use super::model::Model;
     #[pymodule_export]
     use super::noodl::Learner;
     #[pymodule_export]

@@ -1,9 +1,9 @@
-//! A model, and the codes that it gives tensors.
+//! A model: patterns, factors of every step, labels.
 
 use std::path::PathBuf;
 use std::sync::RwLock;
 
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -12,9 +12,10 @@ use rayon::ThreadPool;
 use tensornoodl::{Dictionary, Factors, Grow, Params, Passes, Rule, Sparse, Stop, init};
 use tensornoodl_data::{Axis, Card, Query, Recipe, Value, align, files};
 
+use crate::codes::Codes;
 use crate::events::Events;
 use crate::run::{read, run};
-use crate::tensor::{Labels, Tensor, as_type, contiguous, coo, pairs};
+use crate::tensor::{Labels, Tensor, contiguous};
 use crate::{mistake, wrong};
 
 /// What a learner is told, as Python has it.
@@ -114,10 +115,11 @@ fn dense<'py>(
     Ok(array)
 }
 
-type DenseFactors<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>);
+pub(crate) type DenseFactors<'py> =
+    (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>);
 
 /// B (J x m), C (K x m), and the share of each pattern that they hold; patterns that were found later have none.
-fn factors<'py>(
+pub(crate) fn factors<'py>(
     py: Python<'py>,
     factors: &Factors,
     [rows, cols, patterns]: [usize; 3],
@@ -572,133 +574,5 @@ impl Model {
     fn from_bytes(bytes: &[u8]) -> PyResult<Model> {
         let model = tensornoodl_data::Model::from_bytes(bytes, "the pickled model").map_err(wrong)?;
         Ok(Model::new(model))
-    }
-}
-
-/// Codes of a tensor: where each pattern is, and how strongly; m patterns x J rows x K cols.
-#[pyclass(frozen, module = "tensornoodl")]
-pub(crate) struct Codes {
-    pub(crate) codes: tensornoodl::Codes,
-    labels: Labels,
-    dims: Option<[Axis; 3]>,
-}
-
-impl Codes {
-    pub(crate) fn new(codes: tensornoodl::Codes, features: usize) -> PyResult<Codes> {
-        let (rows, cols) = codes.rows_and_cols();
-        let labels = Labels::new([None, None, None], tensornoodl::Shape { features, rows, cols })?;
-        Ok(Codes { codes, labels, dims: None })
-    }
-}
-
-#[pymethods]
-impl Codes {
-    /// What is not zero of a tensor of patterns x rows x cols.
-    #[staticmethod]
-    fn from_tensor(py: Python<'_>, tensor: &Tensor) -> PyResult<Codes> {
-        tensor.with(py, |input| {
-            let mut matrix = Sparse::new(input.shape().features);
-            for fiber in 0..input.fibers() {
-                let column = (0..).zip(input.fiber(fiber)).filter(|(_, value)| **value != 0.0);
-                matrix.push(&column.map(|(pattern, value)| (pattern, *value)).collect::<Vec<_>>());
-            }
-            let codes = tensornoodl::Codes::new(matrix, &input);
-            Ok(Codes { codes, labels: tensor.labels.clone(), dims: tensor.dims.clone() })
-        })
-    }
-
-    /// (m, J, K).
-    #[getter]
-    fn shape(&self) -> (usize, usize, usize) {
-        let (rows, cols) = self.codes.rows_and_cols();
-        (self.codes.matrix().rows(), rows, cols)
-    }
-
-    /// 3 x nnz: pattern, row and col of every code.
-    #[getter]
-    fn coords<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<i64>>> {
-        let (matrix, places) = (self.codes.matrix(), self.codes.places());
-        let columns = || matrix.columns().zip(places);
-        let mut numbers: Vec<i64> = Vec::with_capacity(3 * matrix.nnz());
-        numbers.extend(columns().flat_map(|(code, _)| code.iter().map(|entry| i64::from(entry.0))));
-        numbers.extend(columns().flat_map(|(code, at)| code.iter().map(|_| i64::from(at.row))));
-        numbers.extend(columns().flat_map(|(code, at)| code.iter().map(|_| i64::from(at.col))));
-        numbers.into_pyarray(py).reshape([3, matrix.nnz()])
-    }
-
-    /// The codes, in the order of `coords`.
-    #[getter]
-    fn values<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
-        let codes = self.codes.matrix().columns().flatten().map(|entry| entry.1);
-        codes.collect::<Vec<f64>>().into_pyarray(py)
-    }
-
-    /// p x 2: row and col of every fiber, with or without codes.
-    #[getter]
-    fn places<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<i64>>> {
-        pairs(py, self.codes.places())
-    }
-
-    /// Labels of the rows.
-    #[getter]
-    fn rows(&self) -> Vec<String> {
-        self.labels.names[1].clone()
-    }
-
-    /// Labels of the cols.
-    #[getter]
-    fn cols(&self) -> Vec<String> {
-        self.labels.names[2].clone()
-    }
-
-    /// B (J x m), C (K x m), and the share of each pattern that they hold.
-    fn factors<'py>(&self, py: Python<'py>) -> PyResult<DenseFactors<'py>> {
-        let untangled = py.detach(|| self.codes.untangle());
-        let (rows, cols) = self.codes.rows_and_cols();
-        factors(py, &untangled, [rows, cols, self.codes.matrix().rows()])
-    }
-
-    /// The whole array, m x J x K, zeros and all.
-    fn todense<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let dense = py.import("numpy")?.call_method1("zeros", (self.shape(),))?;
-        let array = dense.cast::<PyArray3<f64>>()?.try_readwrite();
-        let mut array = array?;
-        let mut array = array.as_array_mut();
-        for (code, place) in self.codes.matrix().columns().zip(self.codes.places()) {
-            for &(pattern, value) in code {
-                array[[pattern as usize, place.row as usize, place.col as usize]] = value;
-            }
-        }
-        Ok(dense)
-    }
-
-    /// For ``numpy.asarray``.
-    #[pyo3(signature = (dtype=None, copy=None))]
-    fn __array__<'py>(
-        &self,
-        py: Python<'py>,
-        dtype: Option<Bound<'py, PyAny>>,
-        copy: Option<bool>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        as_type(self.todense(py)?, dtype, copy)
-    }
-
-    /// The same as an array of the package sparse.
-    fn to_sparse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        coo(py, self.coords(py)?, self.values(py), self.shape())
-    }
-
-    /// Fibers x patterns, as a sparse array of SciPy.
-    fn to_scipy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let (starts, indices, values) = compressed(py, self.codes.matrix());
-        let named = PyDict::new(py);
-        named.set_item("shape", (self.codes.matrix().cols(), self.codes.matrix().rows()))?;
-        py.import("scipy.sparse")?.getattr("csr_array")?.call(((values, indices, starts),), Some(&named))
-    }
-
-    fn __repr__(&self) -> String {
-        let ((patterns, rows, cols), matrix) = (self.shape(), self.codes.matrix());
-        let (codes, fibers) = (matrix.nnz(), matrix.cols());
-        format!("<tensornoodl.Codes {patterns} x {rows} x {cols}, {codes} codes in {fibers} fibers>")
     }
 }

@@ -7,7 +7,8 @@ use tensornoodl::Dictionary;
 use tensornoodl::metrics::Matching;
 use tensornoodl::synthetic::{Plan, Values};
 
-use crate::model::{Codes, dictionary, patterns};
+use crate::codes::Codes;
+use crate::model::{dictionary, patterns};
 use crate::tensor::{Labels, Tensor};
 use crate::wrong;
 
