@@ -255,7 +255,7 @@ fn number(out: &mut Vec<u8>, value: impl Display) {
     put(out, format_args!("{value}"));
 }
 
-/// Always with a point or an exponent. NaN is how tables without nulls say that there is nothing.
+/// A whole number has no point, as the same number would in a column of integers. NaN is how tables without nulls say that there is nothing.
 fn float<T: Copy + Display + UpperExp + Into<f64>>(out: &mut Vec<u8>, value: T) {
     let number: f64 = value.into();
     match number.abs() {

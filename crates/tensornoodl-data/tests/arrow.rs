@@ -111,7 +111,7 @@ fn every_kind_is_the_text_that_csv_has() {
     let small = Decimal32Array::from(vec![1]).with_precision_and_scale(9, 3).unwrap();
     assert_eq!(labels(Arc::new(small)), ["0.001"]);
     let small = Decimal64Array::from(vec![-10]).with_precision_and_scale(18, 1).unwrap();
-    assert_eq!(labels(Arc::new(small)), ["-1"]);
+    assert_eq!(labels(Arc::new(small)), ["-1.0"]);
     let large =
         Decimal256Array::from_iter_values([Wide::from_i128(7)]).with_precision_and_scale(76, 10).unwrap();
     assert_eq!(labels(Arc::new(large)), ["0.0000000007"]);

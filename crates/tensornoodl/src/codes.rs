@@ -22,8 +22,10 @@ use crate::update::Lessons;
 /// Fibers per block: enough for a product at full speed, few enough to share among threads.
 const BLOCK: usize = 128;
 
-/// Fibers per wave. What a wave leaves of its fibers is held in memory until it has taught.
-const WAVE: usize = 4096;
+/// Least fibers per wave, and most waves. What a wave leaves of its fibers is held in memory until it has
+/// taught; the more blocks it has, the more threads find work.
+const WAVE: usize = 2048;
+const WAVES: usize = 32;
 
 /// Fibers next to each other that stay together in a wave: memory is read in runs.
 const RUN: usize = 8;
@@ -269,7 +271,7 @@ impl<'a> Encoding<'a> {
     fn waves(&mut self, tensor: &Tensor<'_>, small: bool, mut lessons: Option<&mut Lessons<'_>>) {
         let p = tensor.fibers();
         let runs = p.div_ceil(RUN);
-        let waves = (runs * RUN).div_ceil(WAVE);
+        let waves = (runs * RUN).div_ceil(WAVE).min(WAVES);
         let patterns = self.coder.dictionary.patterns();
         if waves > 1 && patterns > 0 {
             self.coder.prepare();
