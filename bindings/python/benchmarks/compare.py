@@ -19,6 +19,7 @@ import importlib.util
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import time
@@ -164,7 +165,9 @@ def versions() -> Record:
 
 def table(records: list[Record], tensors: int) -> list[str]:
     """A row for each method; times to its best error beside ours on one thread."""
-    ours = next(r for r in records if r["method"] == OURS and r["threads"] == 1)
+    ours = next((r for r in records if r["method"] == OURS and r["threads"] == 1), None)
+    if ours is None:
+        return ["No table: tensornoodl itself failed, see below."]
     at = [1, min(5, tensors), tensors]
     lines = [
         f"| method | threads | error of A after {', '.join(map(str, at))} tensors | codes right | ms per tensor (of cores) "
@@ -238,7 +241,7 @@ def main() -> None:
     if importlib.util.find_spec(OURS) is None:
         sys.exit("tensornoodl is not installed, and makes the streams: pip install tensornoodl")
     begin = time.perf_counter()
-    head = {"type": "machine", "command": " ".join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]), "cores": os.cpu_count(), "versions": versions()}
+    head = {"type": "machine", "command": shlex.join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]), "cores": os.cpu_count(), "versions": versions()}
     print(f"`{head['command']}`, {head['cores']} cores, {json.dumps(head['versions'])}")
     if given.out:
         given.out.mkdir(parents=True, exist_ok=True)

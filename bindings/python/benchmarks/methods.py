@@ -151,13 +151,14 @@ class Spams(Method):
         {"mode": 4, "lambda1": 0.7, "batch": 256, "passes": 3, "modeParam": 2, "rho": 1.0},
         {"mode": 4, "lambda1": 0.7, "batch": 1024, "passes": 5, "modeParam": 2, "rho": 1.0},
         {"mode": 4, "lambda1": 0.7, "batch": 256, "passes": 1, "modeParam": 2, "rho": 1.0},
+        {"mode": 4, "lambda1": 0.7, "batch": 1024, "passes": 1, "modeParam": 2, "rho": 1.0},
         {"mode": 2, "lambda1": 0.1, "batch": 256, "passes": 1, "modeParam": 2, "rho": 1.0},
     ]
     wide = [
         {"mode": mode, "lambda1": weight, "batch": batch, "passes": passes, "modeParam": param, "rho": rho}
         for mode, weights in ((2, (0.05, 0.1, 0.2)), (3, (2,)), (4, (0.3, 0.7)))
         for weight in weights
-        for batch, passes in ((64, 1), (256, 1), (256, 3), (1024, 5))
+        for batch, passes in ((64, 1), (256, 1), (256, 3), (1024, 1), (1024, 5))
         for param, rho in ((0, 1.0), (2, 1.0))
     ]
 

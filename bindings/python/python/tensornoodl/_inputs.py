@@ -335,7 +335,8 @@ def _floats(what: str, values: ArrayLike, ndim: int) -> NDArray[Any]:
 
 def _kind(what: str, array: NDArray[Any]) -> NDArray[Any]:
     """As it is if it is float64 or float32 in this machine's order of bytes; other numbers are converted."""
-    if isinstance(array, np.ma.MaskedArray):
+    # A plain array is not masked; to look at np.ma takes as long as a small step.
+    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
         raise TypeError(f"{what} is masked, which is not supported: fill it first")
     if array.dtype in (np.float64, np.float32) and array.dtype.isnative:
         return np.asarray(array)
