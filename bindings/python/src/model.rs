@@ -1,7 +1,7 @@
 //! A model: patterns, factors of every step, labels.
 
 use std::path::PathBuf;
-use std::sync::RwLock;
+use std::sync::{Arc, RwLock};
 
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::IntoPyObjectExt;
@@ -9,6 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rayon::ThreadPool;
+use tensornoodl::team::Solo;
 use tensornoodl::{Dictionary, Factors, Grow, Params, Passes, Rule, Sparse, Stop, init};
 use tensornoodl_data::{Axis, Card, Query, Recipe, Value, align, files};
 
@@ -279,7 +280,7 @@ impl Model {
                 let grow = options.grow(&stop);
                 let learner = run(py, options.jobs, &stop, |pool| {
                     let (first, _) = prepared(&card, first, &tensor.labels)?;
-                    Ok(pool.install(|| init::learner(&first, params, grow, options.stream))?)
+                    Ok(pool.install(|| init::learner(Arc::new(Solo), &first, params, grow, options.stream))?)
                 })?;
                 learner.map_err(|error: tensornoodl_data::Error| wrong(error))
             })?,

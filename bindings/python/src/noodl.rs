@@ -1,11 +1,12 @@
 //! The learner alone, for samples x features: fibers without rows and cols.
 
-use std::sync::RwLock;
+use std::sync::{Arc, RwLock};
 
 use numpy::{PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rayon::ThreadPool;
+use tensornoodl::team::Solo;
 use tensornoodl::{Place, Shape, Stop, Tensor, init};
 
 use crate::model::{Compressed, Options, compressed, dictionary, patterns};
@@ -41,7 +42,7 @@ impl Learner {
             None => {
                 let grow = options.grow(&stop);
                 run(py, options.jobs, &stop, |pool| {
-                    pool.install(|| init::learner(&first, params, grow, options.stream))
+                    pool.install(|| init::learner(Arc::new(Solo), &first, params, grow, options.stream))
                 })?
             }
         };

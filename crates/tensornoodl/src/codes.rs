@@ -5,6 +5,8 @@
 //! are coded in parallel (`fiber.rs`) and then teach (`update.rs`). Waves and blocks have fixed sizes and
 //! are put together in order, so that nothing depends on the number of threads.
 
+use std::borrow::Borrow;
+
 use rayon::prelude::*;
 
 use crate::dense::{dot, to_single, transposed_product};
@@ -15,7 +17,9 @@ use crate::params::{Params, Rule, Solver};
 use crate::screen::Shown;
 use crate::sparse::Sparse;
 use crate::stop::Stop;
-use crate::tensor::{Place, Shape, Tensor};
+use crate::team::{Solo, Team};
+use crate::tensor::{Place, Shape, Tensor, check_distinct};
+use crate::totals::Totals;
 use crate::untangle::{Factors, untangle};
 use crate::update::Lessons;
 
@@ -80,15 +84,17 @@ impl Codes {
 
     /// Stage II: the row and col factors of this tensor.
     pub fn untangle(&self) -> Factors {
-        untangle(self, 1).remove(0)
+        untangle(&Solo, self, 1).remove(0)
     }
 
     /// The same with further pairs of factors beside the leading one, so many in all: where several groups of rows and
     /// cols share a pattern, its matrix is not of rank one, and these are its next singular pairs.
     ///
     /// Of one pattern, they are orthogonal to each other, and `rank_one` is the share of the energy that each holds.
-    pub fn blocks(&self, count: usize) -> Vec<Factors> {
-        untangle(self, count)
+    ///
+    /// The ranks of a team, which have codes of some of the fibers each, all get the factors of the whole.
+    pub fn blocks(&self, team: &dyn Team, count: usize) -> Vec<Factors> {
+        untangle(team, self, count)
     }
 }
 
@@ -146,9 +152,10 @@ pub(crate) struct Found {
     pub(crate) places: Vec<Place>,
     /// Number of fibers that are not zero.
     pub(crate) nonzero: usize,
+    /// Number of entries of all codes.
+    size: usize,
     /// |Y|_F^2 and |Y - A X|_F^2.
-    pub(crate) energy: f64,
-    pub(crate) rest: f64,
+    energy: Totals,
     pub(crate) roads: Roads,
 }
 
@@ -170,20 +177,28 @@ impl Found {
             self.codes.append(&block.found);
             self.fibers.extend(block.fibers.iter().map(|fiber| offset + fiber));
             self.nonzero += block.energies.iter().filter(|energy| **energy > 0.0).count();
-            self.energy += block.energies.iter().sum::<f64>();
-            self.rest += block.rest;
+            self.size += block.found.nnz();
+            self.energy.column(0).add_all(&block.energies);
+            self.energy.column(1).add_all(&block.left);
             self.roads.add(block.roads);
         }
     }
 
     /// Mean number of patterns in a fiber.
     pub(crate) fn mean_code_size(&self) -> f64 {
-        self.codes.nnz() as f64 / self.nonzero.max(1) as f64
+        self.size as f64 / self.nonzero.max(1) as f64
     }
 
     /// |Y - A X|_F / |Y|_F.
     pub(crate) fn fit(&self) -> f64 {
-        if self.energy > 0.0 { (self.rest / self.energy).sqrt() } else { 0.0 }
+        let (energy, rest) = (self.energy.get(0, 0), self.energy.get(1, 0));
+        if energy > 0.0 { (rest / energy).sqrt() } else { 0.0 }
+    }
+
+    /// What all ranks have found, but for the codes, which stay where they are: sums and counts.
+    pub(crate) fn sums(&mut self) -> (&mut Totals, [&mut usize; 6]) {
+        let Roads { direct, guessed, iht, unsettled } = &mut self.roads;
+        (&mut self.energy, [&mut self.nonzero, &mut self.size, direct, guessed, iht, unsettled])
     }
 
     /// The codes of all fibers, in the order of the fibers.
@@ -218,7 +233,8 @@ pub(crate) struct Block {
     /// |y|^2, and |y - A x|^2 with the believed codes.
     pub(crate) energies: Vec<f64>,
     pub(crate) rests: Vec<f64>,
-    rest: f64,
+    /// |y - A x|^2 with the found ones.
+    left: Vec<f64>,
     /// Fibers that rows and cols could have proposed codes for.
     near: usize,
     roads: Roads,
@@ -248,11 +264,37 @@ impl<'a> Encoding<'a> {
                 fibers: Vec::new(),
                 places: Vec::new(),
                 nonzero: 0,
-                energy: 0.0,
-                rest: 0.0,
+                size: 0,
+                energy: Totals::new(2, 1),
                 roads: Roads::default(),
             },
         }
+    }
+
+    /// Codes the fibers of a tensor in parts of the same shape.
+    pub(crate) fn add_parts<'t, T: Borrow<Tensor<'t>>, E: From<Error>>(
+        &mut self,
+        shape: Shape,
+        parts: impl IntoIterator<Item = Result<T, E>>,
+        lessons: &mut Lessons<'_>,
+    ) -> Result<(), E> {
+        let mut count = 0;
+        for part in parts {
+            let part = part?;
+            let part: &Tensor<'_> = part.borrow();
+            if part.shape() != shape {
+                return Err(Error::OtherShape { part: part.shape(), tensor: shape }.into());
+            }
+            self.add(part, Some(lessons));
+            count += 1;
+        }
+        if self.stop.is_set() {
+            return Err(Error::Stopped.into());
+        }
+        if count > 1 {
+            check_distinct(&self.found.places)?;
+        }
+        Ok(())
     }
 
     /// Codes the fibers of a tensor, or of its next part, and teaches `lessons`.
@@ -350,9 +392,9 @@ impl<'a> Encoding<'a> {
         2 * blocks.iter().map(|block| block.near).sum::<usize>() > fibers.len()
     }
 
-    /// What was found, unless it was stopped.
-    pub(crate) fn finish(self) -> Result<Found, Error> {
-        if self.stop.is_set() { Err(Error::Stopped) } else { Ok(self.found) }
+    /// What was found.
+    pub(crate) fn found(self) -> Found {
+        self.found
     }
 
     /// Codes one block of fibers (at most [`BLOCK`] of them): each by the first road that proves its code.
@@ -444,7 +486,7 @@ impl Block {
             believed: Sparse::new(patterns),
             energies: Vec::with_capacity(fibers),
             rests: Vec::with_capacity(fibers),
-            rest: 0.0,
+            left: Vec::with_capacity(fibers),
             near: 0,
             roads: Roads::default(),
         }
@@ -471,7 +513,7 @@ impl Block {
         self.fibers.push(fiber);
         self.found.push(&work.code);
         self.energies.push(energy);
-        self.rest += rest;
+        self.left.push(rest);
         self.near += usize::from(rest < half * half / 4.0);
         let least = match coder.params.rule {
             Rule::Paper { .. } => 0.0,
@@ -540,7 +582,7 @@ mod tests {
         let mut encoding = Encoding::new(dictionary, params, &mut space, &stop);
         encoding.first = first;
         encoding.add(tensor, Some(&mut Lessons::new(dictionary, params, &mut frozen, &mut sums, None)));
-        let found = encoding.finish().unwrap();
+        let found = encoding.found();
         (found.roads, found.codes(tensor.shape()))
     }
 

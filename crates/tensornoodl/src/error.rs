@@ -115,6 +115,14 @@ pub enum Error {
     /// Work that was ended from outside; nothing has changed.
     #[error("it was stopped")]
     Stopped,
+    /// Something is wrong on another rank of the team.
+    #[error("rank {rank} failed: {cause}")]
+    Elsewhere {
+        /// Which one.
+        rank: usize,
+        /// What it says.
+        cause: String,
+    },
     /// A step that left the range of numbers. The dictionary is as it was before.
     #[error(
         "step {step} would have made a pattern zero or not finite and was not taken; \

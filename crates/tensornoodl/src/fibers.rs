@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::team::{get, put};
 use crate::tensor::Tensor;
 
 /// Fibers that share a product.
@@ -49,6 +50,29 @@ impl Fibers {
             let mix = |mark: u64, word: u64| (mark ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23);
             self.marks.push(words.fold(0xcbf2_9ce4_8422_2325, mix));
         }
+    }
+
+    /// A single one.
+    pub(crate) fn one(tensor: &Tensor<'_>, fiber: usize) -> Fibers {
+        let mut one = Fibers::new(tensor.shape().features);
+        one.push(tensor, fiber);
+        one
+    }
+
+    /// Writes a single one for another rank,
+    pub(crate) fn write(&self, parcel: &mut Vec<u8>) {
+        put(parcel, self.lengths[0].to_bits());
+        put(parcel, self.marks[0]);
+        parcel.extend(self.values.iter().flat_map(|value| value.to_le_bytes()));
+    }
+
+    /// and reads it there.
+    pub(crate) fn read(n: usize, parcel: &mut &[u8]) -> Fibers {
+        let (length, mark) = (f64::from_bits(get(parcel)), get(parcel));
+        let (values, rest) = parcel.split_at(4 * n);
+        *parcel = rest;
+        let values = values.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+        Fibers { n, values, lengths: vec![length], marks: vec![mark] }
     }
 
     /// Appends some fibers of others.

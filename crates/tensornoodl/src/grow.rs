@@ -12,8 +12,8 @@ use crate::learner::Step;
 use crate::params::{AtLeast, Below, within};
 use crate::search::Search;
 use crate::stop::Stop;
+use crate::strangers::Strange;
 use crate::tensor::Tensor;
-use crate::update::Strangers;
 
 /// Fibers that a search holds at a time, and that wait for others like them, at most.
 pub(crate) const MOST_FIBERS: usize = 16_384;
@@ -183,7 +183,7 @@ impl Growth {
     }
 
     /// New patterns, from fibers that the dictionary does not explain.
-    pub(crate) fn grow(&mut self, dictionary: &Dictionary, strangers: Strangers) -> Vec<f64> {
+    pub(crate) fn grow(&mut self, dictionary: &Dictionary, strangers: Strange) -> Vec<f64> {
         self.listen(strangers.rests);
         let mut strangers = strangers.fibers;
         strangers.keep_longer(self.options.floor);
@@ -239,7 +239,7 @@ impl Growth {
 
     /// A tensor later, young patterns are looked at again: those that turn out to be none, because others explain by
     /// now what they were found in, and those that turn out to be sums of two.
-    pub(crate) fn review(&mut self, dictionary: &Dictionary, step: &Step, strangers: &Strangers) -> Review {
+    pub(crate) fn review(&mut self, dictionary: &Dictionary, step: &Step, strangers: &Strange) -> Review {
         self.fibers += step.fibers;
         for (life, fibers) in self.lives.iter_mut().zip(&step.activity) {
             life.fibers += fibers;

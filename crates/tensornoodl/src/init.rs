@@ -5,6 +5,8 @@
 //! patterns is a judgement, and what it rests on is measured here: what each further pattern explains of fibers it was not
 //! found in, and whether two halves of the data, other draws of it and other random numbers lead to the same patterns.
 
+use std::sync::Arc;
+
 use rand::seq::index;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -17,7 +19,8 @@ use crate::grow::{Grow, Growth, MOST_FIBERS};
 use crate::learner::Learner;
 use crate::params::{Params, Rule};
 use crate::search::{Account, Search};
-use crate::tensor::Tensor;
+use crate::team::{Team, agree, gather, get, put};
+use crate::tensor::{Place, Tensor};
 
 /// Patterns found in a tensor, those that explain most first.
 #[derive(Debug, Clone, PartialEq)]
@@ -165,10 +168,58 @@ pub fn judge(tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
     Ok(start)
 }
 
-/// The learner that a tensor suggests: it has the patterns that [`judge`] finds there. If more tensors follow, as in a stream, it
+/// Most fibers that ranks share for a first search.
+const MOST_SHARED: usize = 1 << 18;
+
+/// The fibers that all ranks have, for all of them: the same as one alone would have, in the order of their places. Where they are more
+/// than 262,144, some, drawn by lot; and whether that is so.
+pub(crate) fn sample<'t>(team: &dyn Team, tensor: &'t Tensor<'_>) -> (Tensor<'t>, bool) {
+    let lots: Vec<u32> = tensor.places().iter().map(|place| place.lot().leading_zeros()).collect();
+    let mut counts: Vec<i64> =
+        (0..=u64::BITS).map(|zeros| lots.iter().filter(|lot| **lot >= zeros).count() as i64).collect();
+    team.sum(&mut counts);
+    let zeros = counts.iter().take_while(|count| **count > MOST_SHARED as i64).count() as u32;
+    if team.size() == 1 && zeros == 0 {
+        return (tensor.borrowed(), false);
+    }
+    let mut own = Vec::new();
+    for fiber in (0..lots.len()).filter(|&fiber| lots[fiber] >= zeros) {
+        put(&mut own, tensor.places()[fiber].word());
+        tensor.fiber(fiber).iter().for_each(|value| put(&mut own, value.to_bits()));
+    }
+    let parcels = gather(team, own);
+    let size = 8 * (1 + tensor.shape().features);
+    let mut all: Vec<(u64, &[u8])> = Vec::new();
+    for mut fiber in parcels.iter().flat_map(|parcel| parcel.chunks_exact(size)) {
+        all.push((get(&mut fiber), fiber));
+    }
+    all.sort_unstable_by_key(|fiber| fiber.0);
+    let values = all.iter().flat_map(|(_, fiber)| fiber.as_chunks().0);
+    let values = values.map(|bytes| f64::from_le_bytes(*bytes)).collect();
+    let places = all.iter().map(|fiber| Place::of_word(fiber.0)).collect();
+    (Tensor::trusted(tensor.shape(), values, places), zeros > 0)
+}
+
+/// The learner that a tensor suggests, of which the ranks of a team have shares: it has the patterns that [`judge`] finds there. If more tensors follow, as in a stream, it
 /// takes others up as they appear; with the paper's step it never does, and is in the units of the data.
-pub fn learner(tensor: &Tensor<'_>, params: Params, grow: Grow, stream: bool) -> Result<Learner, Error> {
-    params.check()?;
+pub fn learner(
+    team: Arc<dyn Team>,
+    tensor: &Tensor<'_>,
+    params: Params,
+    grow: Grow,
+    stream: bool,
+) -> Result<Learner, Error> {
+    agree(&*team, params.check())?;
+    let (sample, drawn) = sample(&*team, tensor);
+    // All ranks search the same fibers and find the same, unless one is stopped.
+    let learner = agree(&*team, suggested(&sample, params, grow, stream || drawn));
+    learner.map(|mut learner| {
+        learner.join(team);
+        learner
+    })
+}
+
+fn suggested(tensor: &Tensor<'_>, params: Params, grow: Grow, stream: bool) -> Result<Learner, Error> {
     let found = judge(tensor, &grow)?;
     let grow = Grow { floor: found.floor, ..grow };
     if found.findings.is_empty() {
@@ -182,7 +233,7 @@ pub fn learner(tensor: &Tensor<'_>, params: Params, grow: Grow, stream: bool) ->
     if params.rule != Rule::Adaptive {
         return Learner::new(found.dictionary, params);
     }
-    // One tensor has shown what it has; a stream may bring more.
+    // One tensor has shown what it has; a stream may bring more, and so may the fibers that were not drawn.
     let most_patterns = if stream { grow.most_patterns } else { Some(found.findings.len()) };
     Learner::from_start(&found, params, Grow { least_patterns: 0, most_patterns, ..grow })
 }

@@ -9,6 +9,8 @@
 //! ```
 
 use std::borrow::Borrow;
+use std::fmt::Display;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::codes::{self, Codes, Encoding, Roads};
@@ -17,17 +19,23 @@ use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::fibers::Scale;
 use crate::grow::{Grow, Growth, Review};
-use crate::init::Start;
+use crate::init::{Start, sample};
 use crate::params::{Params, Passes, Rule};
 use crate::stop::Stop;
-use crate::tensor::{Shape, Tensor, check_distinct};
-use crate::update::{self, Adaptive, Frozen, Lessons, Strangers, paper_step};
+use crate::strangers::Strangers;
+use crate::team::{Member, Team, agree, blame};
+use crate::tensor::{Shape, Tensor};
+use crate::update::{self, Adaptive, Frozen, Lessons, paper_step};
 
 /// Most passes over one tensor with [`Passes::Auto`].
 const MOST_PASSES: usize = 20;
 
 /// And with [`Passes::Exhaust`].
 const MOST_TO_EXHAUST: usize = 100;
+
+/// What a rank tells the others when its share cannot be learned from.
+const STOPPED: i8 = 1;
+const FAILED: i8 = 2;
 
 /// Holds the dictionary and learns from one tensor at a time, for ever.
 #[derive(Debug, PartialEq)]
@@ -44,6 +52,8 @@ pub struct Learner {
     steps: u64,
     #[cfg_attr(feature = "serde", serde(skip))]
     stop: Stop,
+    #[cfg_attr(feature = "serde", serde(skip))]
+    team: Member,
     #[cfg_attr(feature = "serde", serde(skip))]
     space: Space,
 }
@@ -132,8 +142,8 @@ impl Clone for Learner {
         let (dictionary, params, adaptive) =
             (self.dictionary.clone(), self.params.clone(), self.adaptive.clone());
         let (growth, seen) = (self.growth.clone(), self.seen.clone());
-        let (steps, stop, space) = (self.steps, self.stop.clone(), Space::default());
-        Learner { dictionary, params, adaptive, growth, seen, steps, stop, space }
+        let (steps, stop, team) = (self.steps, self.stop.clone(), self.team.clone());
+        Learner { dictionary, params, adaptive, growth, seen, steps, stop, team, space: Space::default() }
     }
 
     /// Keeps the memory that this learner works in.
@@ -149,8 +159,17 @@ impl Learner {
         params.check()?;
         let adaptive = Adaptive::new(start.patterns());
         let seen = vec![Seen::default(); start.patterns()];
-        let (stop, space) = (Stop::default(), Space::default());
-        Ok(Learner { dictionary: start, params, adaptive, growth: None, seen, steps: 0, stop, space })
+        Ok(Learner {
+            dictionary: start,
+            params,
+            adaptive,
+            growth: None,
+            seen,
+            steps: 0,
+            stop: Stop::default(),
+            team: Member::default(),
+            space: Space::default(),
+        })
     }
 
     /// A learner that starts from nothing and finds its patterns in the data, at the first tensor and
@@ -158,13 +177,10 @@ impl Learner {
     ///
     /// `code_floor` and `tau` are in units of the smallest codes in the data, which are found as well.
     pub fn from_nothing(features: usize, params: Params, grow: Grow) -> Result<Learner, Error> {
-        params.check()?;
         grow.check()?;
         Shape { features, rows: 1, cols: 1 }.check()?;
-        let (dictionary, adaptive) = (Dictionary::empty(features), Adaptive::new(0));
-        let (stop, space) = (grow.stop.clone(), Space::default());
-        let (growth, seen) = (Some(Growth::new(features, grow)), Vec::new());
-        Ok(Learner { dictionary, params, adaptive, growth, seen, steps: 0, stop, space })
+        let (stop, growth) = (grow.stop.clone(), Some(Growth::new(features, grow)));
+        Ok(Learner { growth, stop, ..Learner::new(Dictionary::empty(features), params)? })
     }
 
     /// A learner that goes on from what was found in a tensor, in its units.
@@ -212,6 +228,20 @@ impl Learner {
     pub fn stop_by(&mut self, stop: Stop) {
         self.growth.iter_mut().for_each(|growth| growth.options.stop = stop.clone());
         self.stop = stop;
+    }
+
+    /// Learns as a rank of a team from now on: every tensor is this rank's share of the fibers of one that all of them learn from.
+    /// Shares have the shape of the whole, and no place is in two of them; codes stay with the rank, all else is of the whole.
+    ///
+    /// The same bits come out for a team of any size, and of one. Every rank must have the same learner, and make the same
+    /// calls. What is wrong on one of them is an error on all: [`Error::Elsewhere`] on the others.
+    pub fn join(&mut self, team: Arc<dyn Team>) {
+        self.team = Member(team);
+    }
+
+    /// The team it is in.
+    pub fn team(&self) -> &Arc<dyn Team> {
+        &self.team.0
     }
 
     /// The parameters in units of the data.
@@ -270,7 +300,7 @@ impl Learner {
         let mut space = codes::Space::default();
         let mut encoding = Encoding::new(&self.dictionary, &params, &mut space, stop);
         encoding.add(tensor, None);
-        Ok(encoding.finish()?.codes(tensor.shape()))
+        if stop.is_set() { Err(Error::Stopped) } else { Ok(encoding.found().codes(tensor.shape())) }
     }
 
     /// The way back from codes: the fibers A X, at their places (eq:dl).
@@ -292,12 +322,16 @@ impl Learner {
     ///
     /// A tensor without fibers is a step like any other; it moves nothing.
     pub fn learn(&mut self, tensor: &Tensor<'_>) -> Result<Step, Error> {
-        self.check_features(tensor.shape())?;
         if self.dictionary.patterns() > 0 {
             return self.learn_from(tensor.shape(), || [Ok(tensor)]);
         }
+        let team = Arc::clone(&self.team.0);
+        agree(&*team, self.check_features(tensor.shape()))?;
         let (before, begun) = (self.clone(), Instant::now());
-        let found = self.growth.as_mut().map_or(Vec::new(), |growth| growth.start(tensor));
+        let mut found = Vec::new();
+        if let Some(growth) = &mut self.growth {
+            found = growth.start(&sample(&*team, tensor).0);
+        }
         let started = self.extend(found);
         let search_time = begun.elapsed();
         match started.and_then(|_| self.learn_from(tensor.shape(), || [Ok(tensor)])) {
@@ -350,7 +384,7 @@ impl Learner {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn learn_parts<'t, E: From<Error>>(
+    pub fn learn_parts<'t, E: From<Error> + Display>(
         &mut self,
         shape: Shape,
         parts: impl IntoIterator<Item = Result<Tensor<'t>, E>>,
@@ -371,15 +405,16 @@ impl Learner {
     fn learn_from<'t, T, E, I>(&mut self, shape: Shape, mut parts: impl FnMut() -> I) -> Result<Step, E>
     where
         T: Borrow<Tensor<'t>>,
-        E: From<Error>,
+        E: From<Error> + Display,
         I: IntoIterator<Item = Result<T, E>>,
     {
-        self.check_features(shape)?;
+        let mut wrong = self.check_features(shape).err();
         let number = self.steps + 1;
         let diverged = |_| Error::Diverged { step: number };
         let (mut encode_time, mut update_time) = (Duration::ZERO, Duration::ZERO);
         let params = &self.scaled();
-        let Learner { dictionary: origin, adaptive, growth, seen, steps, stop, space, .. } = self;
+        let Learner { dictionary: origin, adaptive, growth, seen, steps, stop, team, space, .. } = self;
+        let team = &*team.0;
         // What the passes over this tensor have made of A(t) so far.
         let mut better: Option<Dictionary> = None;
         let mut frozen = match params.passes {
@@ -394,21 +429,22 @@ impl Learner {
             let dictionary = better.as_ref().unwrap_or(origin);
             let mut encoding = Encoding::new(dictionary, params, &mut space.encoding, stop);
             let strangers =
-                growth.as_ref().map(|growth| Strangers::new(shape.features, growth.scale, growth.young()));
+                growth.as_ref().map(|growth| Strangers::new(shape.features, growth.scale, &growth.young()));
             let mut lessons = Lessons::new(dictionary, params, &mut frozen, &mut space.lessons, strangers);
-            let mut count = 0;
-            for part in parts() {
-                let part = part?;
-                count += 1;
-                let part: &Tensor<'_> = part.borrow();
-                if part.shape() != shape {
-                    return Err(Error::OtherShape { part: part.shape(), tensor: shape }.into());
-                }
-                encoding.add(part, Some(&mut lessons));
-            }
-            let found = encoding.finish()?;
-            if count > 1 {
-                check_distinct(&found.places)?;
+            let coded = match wrong.take() {
+                Some(error) => Err(error.into()),
+                None => encoding.add_parts(shape, parts(), &mut lessons),
+            };
+            let mut found = encoding.found();
+            let alarm = match &coded {
+                Ok(()) => 0,
+                Err(_) if stop.is_set() => STOPPED,
+                Err(_) => FAILED,
+            };
+            match lessons.add_up(team, &mut found, alarm) {
+                0 => {}
+                STOPPED => return Err(Error::Stopped.into()),
+                _ => return Err(blame(team, coded)),
             }
             encode_time += begun.elapsed();
 
@@ -458,6 +494,7 @@ impl Learner {
             };
             let strangers = lessons.strangers.take();
             drop(lessons);
+            let strangers = strangers.map(|strangers| strangers.gather(team));
             // |A(t)|_F^2 is the number of patterns.
             let relative = |square: f64| (square / origin.patterns().max(1) as f64).sqrt();
             match better.filter(|_| state.is_none()) {

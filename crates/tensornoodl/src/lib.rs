@@ -90,9 +90,12 @@ mod screen;
 mod search;
 mod sparse;
 mod stop;
+mod strangers;
 mod sums;
 pub mod synthetic;
+pub mod team;
 mod tensor;
+mod totals;
 mod untangle;
 mod update;
 
@@ -105,6 +108,7 @@ pub use learner::{Learner, Step};
 pub use params::{Params, Passes, Rule, Samples, Solver};
 pub use sparse::Sparse;
 pub use stop::Stop;
+pub use team::Team;
 pub use tensor::{Place, Shape, Tensor};
 pub use untangle::Factors;
 

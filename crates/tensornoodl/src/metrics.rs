@@ -8,6 +8,7 @@ use crate::dense::{Cholesky, add_scaled, dot, largest_singular_value, transposed
 use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::sparse::Sparse;
+use crate::team::{Solo, Team, gather};
 use crate::tensor::Tensor;
 use crate::untangle::Factors;
 
@@ -111,12 +112,19 @@ impl Matching {
     /// # Panics
     /// If the codes are not of the same fibers.
     pub fn error_x(&self, found: &Codes, truth: &Codes) -> f64 {
+        self.errors_x(&Solo, found, truth).0
+    }
+
+    /// The same, and whether signs and support are right, of codes that the ranks of a team have some each of.
+    pub(crate) fn errors_x(&self, team: &dyn Team, found: &Codes, truth: &Codes) -> (f64, bool) {
         let (mut error, mut energy) = (0.0, 0.0);
         self.compare(found, truth, |x, true_x| {
             error += (x - true_x) * (x - true_x);
             energy += true_x * true_x;
         });
-        relative(error, energy)
+        let mut sums = [error, energy, f64::from(u8::from(!self.same_support(found, truth)))];
+        sum(team, &mut sums);
+        (relative(sums[0], sums[1]), sums[2] == 0.0)
     }
 
     /// Whether the found codes have the signs and the support of the true ones (def:signed-support).
@@ -191,6 +199,18 @@ fn merge(mut a: &[(u32, f64)], mut b: &[(u32, f64)], each: &mut impl FnMut(f64, 
     b.iter().for_each(|&(_, y)| each(0.0, y));
 }
 
+/// The sums over all ranks, in their order.
+fn sum(team: &dyn Team, numbers: &mut [f64]) {
+    if team.size() > 1 {
+        let own = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        numbers.fill(0.0);
+        for parcel in gather(team, own) {
+            let theirs = parcel.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes));
+            numbers.iter_mut().zip(theirs).for_each(|(sum, number)| *sum += number);
+        }
+    }
+}
+
 /// The square root of a ratio of energies; an error against nothing is 0 if there is none.
 fn relative(error: f64, energy: f64) -> f64 {
     if error == 0.0 { 0.0 } else { (error / energy).sqrt() }
@@ -235,9 +255,16 @@ impl Oracle {
 
     /// Y X' (X X')^-1 with unit columns; none while a pattern has not been seen.
     pub fn dictionary(&self) -> Option<Dictionary> {
+        self.dictionary_of(&Solo)
+    }
+
+    /// The same for what all ranks of a team have seen.
+    pub(crate) fn dictionary_of(&self, team: &dyn Team) -> Option<Dictionary> {
         let m = self.moment.len() / self.features.max(1);
-        let mut values = self.moment.clone();
-        Cholesky::new(self.second.clone(), m)?.solve_from_right(&mut values);
+        let (mut values, mut second) = (self.moment.clone(), self.second.clone());
+        sum(team, &mut values);
+        sum(team, &mut second);
+        Cholesky::new(second, m)?.solve_from_right(&mut values);
         Dictionary::from_columns(self.features, values).ok()
     }
 }

@@ -17,18 +17,21 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// From the same sum over all m patterns; `mixed` says of each whether it shares a fiber.
-    pub(crate) fn new(all: &[f64], mixed: &[bool]) -> Moment {
+    /// From the entries over all m patterns; `mixed` says of each whether it shares a fiber.
+    pub(crate) fn new(mixed: &[bool], entry: impl Fn(usize, usize) -> f64) -> Moment {
         let m = mixed.len();
-        let shown = |&i: &usize| all[i * m + i] > 0.0;
+        let shown = |&i: &usize| entry(i, i) > 0.0;
         let mut patterns: Vec<usize> = (0..m).filter(shown).collect();
         patterns.sort_by_key(|&i| !mixed[i]);
         let shared = patterns.partition_point(|&i| mixed[i]);
-        let mut dense = Vec::with_capacity(shared * shared);
-        for &i in &patterns[..shared] {
-            dense.extend(patterns[..shared].iter().map(|&l| all[i * m + l]));
+        let mut dense = vec![0.0; shared * shared];
+        for (at, &i) in patterns[..shared].iter().enumerate() {
+            for (other, &l) in patterns[..=at].iter().enumerate() {
+                dense[at * shared + other] = entry(i, l);
+                dense[other * shared + at] = dense[at * shared + other];
+            }
         }
-        let diagonal = patterns.iter().map(|&i| all[i * m + i]).collect();
+        let diagonal = patterns.iter().map(|&i| entry(i, i)).collect();
         Moment { patterns, mixed: shared, dense, diagonal }
     }
 

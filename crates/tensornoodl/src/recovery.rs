@@ -1,6 +1,7 @@
 //! The recovery claim as an experiment: learn from a planted stream and measure, after every
 //! tensor, how near the result is to what was planted.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::dictionary::Dictionary;
@@ -9,7 +10,9 @@ use crate::grow::Grow;
 use crate::learner::{Learner, Step};
 use crate::metrics::{Matching, Oracle};
 use crate::params::Params;
+use crate::stop::Stop;
 use crate::synthetic::{Planted, PlantedTensor};
+use crate::team::Team;
 
 /// A pattern farther than this from the true one does not stand for it.
 const FAR: f64 = 0.5;
@@ -127,6 +130,16 @@ impl Recovery {
         })
     }
 
+    /// Makes and learns its share of every tensor as a rank of a team; see [`Learner::join`]. What it tells is of the whole.
+    pub fn join(&mut self, team: Arc<dyn Team>) {
+        self.learner.join(team);
+    }
+
+    /// Lets `stop` end what it does.
+    pub fn stop_by(&mut self, stop: Stop) {
+        self.learner.stop_by(stop);
+    }
+
     /// What was planted.
     pub fn planted(&self) -> &Planted {
         &self.planted
@@ -140,9 +153,10 @@ impl Recovery {
     /// Makes the next tensor and learns from it.
     pub fn advance(&mut self) -> Result<Progress, Error> {
         let t = self.learner.steps() + 1;
+        let team = Arc::clone(self.learner.team());
         let made = match self.last.take() {
-            Some(old) => self.planted.tensor_in_place_of(t, old),
-            None => self.planted.tensor(t),
+            Some(old) => self.planted.share_in_place_of(&*team, t, old),
+            None => self.planted.share(&*team, t),
         };
         let begun = Instant::now();
         let learned = self.learner.learn(&made.tensor);
@@ -156,12 +170,16 @@ impl Recovery {
         };
 
         let truth = &made.true_codes;
-        truth.matrix().columns().flatten().for_each(|&(i, _)| self.shown[i as usize] += 1);
+        let mut counts = vec![0; self.shown.len() + 1];
+        truth.matrix().columns().flatten().for_each(|&(i, _)| counts[i as usize] += 1);
+        counts[self.shown.len()] = step.codes.matrix().nnz() as i64;
+        team.sum(&mut counts);
+        self.shown.iter_mut().zip(&counts).for_each(|(shown, count)| *shown += *count as usize);
         if self.coverage_step.is_none() && !self.shown.contains(&0) {
             self.coverage_step = Some(t);
         }
         self.fibers += step.fibers;
-        self.codes += step.codes.matrix().nnz();
+        self.codes += counts[self.shown.len()] as usize;
         if let Some(oracle) = &mut self.oracle {
             oracle.add(&made.tensor, truth);
         }
@@ -171,10 +189,11 @@ impl Recovery {
         if other_names || self.matching.distances(found, planted).iter().any(|d| *d > FAR) {
             self.matching = Matching::new(found, planted)?;
         }
+        let (error_x, support) = self.matching.errors_x(&*team, &step.codes, truth);
         let progress = Progress {
             error_a: self.matching.error_a(found, planted),
-            error_x: self.matching.error_x(&step.codes, truth),
-            support: self.matching.same_support(&step.codes, truth),
+            error_x,
+            support,
             census: self.census(&self.matching),
             step,
         };
@@ -188,7 +207,7 @@ impl Recovery {
 
     /// Where the recovery stands, patterns matched anew.
     pub fn outcome(&self) -> Result<Outcome, Error> {
-        let dictionary = self.learner.dictionary();
+        let (dictionary, team) = (self.learner.dictionary(), &**self.learner.team());
         let truth = self.planted.true_dictionary();
         let matching = Matching::new(dictionary, truth)?;
         let mut outcome = Outcome {
@@ -206,12 +225,12 @@ impl Recovery {
         };
         if let Some(last) = &self.last {
             let codes = self.learner.encode(&last.tensor)?;
-            outcome.error_x = matching.error_x(&codes, &last.true_codes);
-            outcome.support = matching.same_support(&codes, &last.true_codes);
+            (outcome.error_x, outcome.support) = matching.errors_x(team, &codes, &last.true_codes);
+            let factors = codes.blocks(team, 1).remove(0);
             (outcome.error_b, outcome.error_c) =
-                matching.error_b_c(&codes.untangle(), &last.true_rows, &last.true_cols);
+                matching.error_b_c(&factors, &last.true_rows, &last.true_cols);
         }
-        if let Some(oracle) = self.oracle.as_ref().and_then(Oracle::dictionary) {
+        if let Some(oracle) = self.oracle.as_ref().and_then(|oracle| oracle.dictionary_of(team)) {
             outcome.oracle_error_a = Some(Matching::new(&oracle, truth)?.error_a(&oracle, truth));
         }
         Ok(outcome)

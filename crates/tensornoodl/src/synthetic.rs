@@ -3,6 +3,8 @@
 //! Every draw comes from (seed, step): a tensor can be made without the ones before it, on any
 //! thread, and is the same each time.
 
+use std::ops::Range;
+
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
@@ -14,6 +16,7 @@ use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::params::{Above, AtLeast, AtMost, Below, within};
 use crate::sparse::Sparse;
+use crate::team::{Team, share};
 use crate::tensor::{Place, Shape, Tensor};
 
 /// The law of the non-zero entries of a factor (def:dist_bc).
@@ -220,16 +223,32 @@ impl Planted {
 
     /// The tensor of a step, Z(t) = sum_i A_i o B_i(t) o C_i(t) (CPD); steps count from 1.
     pub fn tensor(&self, step: u64) -> PlantedTensor {
-        self.make(step, Vec::new())
+        self.make(step, Vec::new(), 0..self.places())
     }
 
     /// The same, in the memory of a tensor that is no longer needed: fresh memory takes longer to get
     /// than a large tensor to make.
     pub fn tensor_in_place_of(&self, step: u64, old: PlantedTensor) -> PlantedTensor {
-        self.make(step, old.tensor.into_values())
+        self.make(step, old.tensor.into_values(), 0..self.places())
     }
 
-    fn make(&self, step: u64, mut values: Vec<f64>) -> PlantedTensor {
+    /// The share of a rank in the tensor of a step: its fibers in as many places as every other rank has.
+    pub fn share(&self, team: &dyn Team, step: u64) -> PlantedTensor {
+        self.make(step, Vec::new(), share(team, self.places()))
+    }
+
+    /// The same in the memory of another one.
+    pub fn share_in_place_of(&self, team: &dyn Team, step: u64, old: PlantedTensor) -> PlantedTensor {
+        self.make(step, old.tensor.into_values(), share(team, self.places()))
+    }
+
+    /// J K.
+    fn places(&self) -> u64 {
+        self.plan.rows as u64 * self.plan.cols as u64
+    }
+
+    /// The fibers in some of the places, which are counted in their order.
+    fn make(&self, step: u64, mut values: Vec<f64>, wanted: Range<u64>) -> PlantedTensor {
         let plan = &self.plan;
         let (n, m) = (plan.features, plan.patterns);
         let mut rng = plan.rng(Purpose::Factors(step));
@@ -237,12 +256,15 @@ impl Planted {
         let true_rows = draw_factor(&mut rng, plan.rows, (m, here), plan.alpha, plan.row_values, plan.scale);
         let true_cols = draw_factor(&mut rng, plan.cols, (m, here), plan.beta, plan.col_values, 1.0);
 
+        let number = |place: Place| u64::from(place.col) * plan.rows as u64 + u64::from(place.row);
         // S = (C khatri-rao B)', only where it is not zero: (col, row, pattern, b c).
         let mut entries: Vec<(u32, u32, u32, f64)> = Vec::new();
         for i in 0..m {
             for &(col, c) in true_cols.column(i) {
                 for &(row, b) in true_rows.column(i) {
-                    entries.push((col, row, i as u32, b * c));
+                    if wanted.contains(&number(Place { row, col })) {
+                        entries.push((col, row, i as u32, b * c));
+                    }
                 }
             }
         }
@@ -256,13 +278,15 @@ impl Planted {
 
         // Y = A X + noise.
         values.resize(n * places.len(), 0.0);
-        if plan.noise > 0.0 {
-            let mut rng = plan.rng(Purpose::Noise(step));
-            let scale = plan.scale * plan.noise / (n as f64).sqrt();
-            values.iter_mut().for_each(|y| *y = scale * rng.sample::<f64, _>(StandardNormal));
-        }
-        values.par_chunks_exact_mut(n).enumerate().with_min_len(64).for_each(|(fiber, y)| {
-            if plan.noise == 0.0 {
+        let noise = plan.scale * plan.noise / (n as f64).sqrt();
+        let rng = || plan.rng(Purpose::Noise(step));
+        let fibers = values.par_chunks_exact_mut(n).enumerate().with_min_len(64);
+        fibers.for_each_init(rng, |rng, (fiber, y)| {
+            if plan.noise > 0.0 {
+                // Every place has random numbers of its own, a few times as many as it takes, whoever makes it.
+                rng.set_word_pos(u128::from(number(places[fiber])) * 8 * n as u128);
+                y.iter_mut().for_each(|y| *y = noise * rng.sample::<f64, _>(StandardNormal));
+            } else {
                 y.fill(0.0);
             }
             for &(i, x) in codes.column(fiber) {

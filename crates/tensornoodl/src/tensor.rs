@@ -44,8 +44,27 @@ pub struct Place {
 }
 
 impl Place {
-    fn order(self) -> (u32, u32) {
+    pub(crate) fn order(self) -> (u32, u32) {
         (self.col, self.row)
+    }
+
+    /// A number for each place, in their order,
+    pub(crate) fn word(self) -> u64 {
+        u64::from(self.col) << 32 | u64::from(self.row)
+    }
+
+    /// and the way back.
+    pub(crate) fn of_word(word: u64) -> Place {
+        Place { row: word as u32, col: (word >> 32) as u32 }
+    }
+
+    /// A number that any place has alone, and that tells nothing of where it is (the mixing of MurmurHash3).
+    pub(crate) fn lot(self) -> u64 {
+        let mut lot = self.word();
+        for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
+            lot = (lot ^ lot >> 33).wrapping_mul(factor);
+        }
+        lot ^ lot >> 33
     }
 }
 
@@ -144,6 +163,12 @@ impl<'a> Tensor<'a> {
         }
         check_places(&places, shape)?;
         Ok(Tensor { shape, values: (&*self.values).into(), places })
+    }
+
+    /// Itself, not copied.
+    pub(crate) fn borrowed(&self) -> Tensor<'_> {
+        let Tensor { shape, values, places } = self;
+        Tensor { shape: *shape, values: (&**values).into(), places: (&**places).into() }
     }
 
     /// Fibers made by this crate, known to fit.

@@ -20,6 +20,8 @@ use rayon::prelude::*;
 use crate::codes::Codes;
 use crate::dense::{add_scaled, dot, eigen};
 use crate::sparse::Sparse;
+use crate::team::{Team, gather, get, put, put_all};
+use crate::tensor::Place;
 
 /// Plain power steps that come first.
 const POWER_STEPS: usize = 8;
@@ -60,20 +62,30 @@ struct Pair {
     rank_one: f64,
 }
 
+/// The codes of one pattern, by place.
+type Entries = Vec<(u32, u32, f64)>;
+
 /// Alg. 2: untangles the codes, pattern by pattern, into so many pairs of factors, the leading ones first.
-pub(crate) fn untangle(codes: &Codes, count: usize) -> Vec<Factors> {
+pub(crate) fn untangle(team: &dyn Team, codes: &Codes, count: usize) -> Vec<Factors> {
     let (rows, cols) = codes.rows_and_cols();
     let by_pattern = codes.matrix().transpose();
-    let pairs: Vec<Vec<Pair>> = (0..by_pattern.cols())
-        .into_par_iter()
-        .map(|pattern| {
-            let entries = by_pattern.column(pattern).iter().map(|&(fiber, x)| {
-                let place = codes.places()[fiber as usize];
-                (place.row, place.col, x)
-            });
-            leading_pairs(&entries.collect::<Vec<_>>(), count)
-        })
-        .collect();
+    let entries = |pattern: usize| {
+        let entries = by_pattern.column(pattern).iter().map(|&(fiber, x)| {
+            let place = codes.places()[fiber as usize];
+            (place.row, place.col, x)
+        });
+        entries.collect()
+    };
+    let mut entries: Vec<Entries> = (0..by_pattern.cols()).map(entries).collect();
+    hand_out(team, &mut entries);
+    let mine = |pattern: usize| pattern % team.size() == team.rank();
+    let untangled = entries.into_par_iter().enumerate().map(|(pattern, mut entries)| {
+        // By place, whoever had them.
+        entries.sort_unstable_by_key(|entry| (entry.1, entry.0));
+        if mine(pattern) { leading_pairs(&entries, count) } else { Vec::new() }
+    });
+    let mut pairs: Vec<Vec<Pair>> = untangled.collect();
+    collect(team, &mut pairs);
     let block = |at: usize| {
         let mut factors = Factors { rows: Sparse::new(rows), cols: Sparse::new(cols), rank_one: Vec::new() };
         for pair in &pairs {
@@ -86,6 +98,66 @@ pub(crate) fn untangle(codes: &Codes, count: usize) -> Vec<Factors> {
         factors
     };
     (0..count).map(block).collect()
+}
+
+/// All entries of a pattern go to one rank, which moves each of them once.
+fn hand_out(team: &dyn Team, entries: &mut [Entries]) {
+    if team.size() == 1 {
+        return;
+    }
+    let mut parcels = vec![Vec::new(); team.size()];
+    for (pattern, entries) in entries.iter_mut().enumerate() {
+        let parcel = &mut parcels[pattern % team.size()];
+        if !entries.is_empty() {
+            put(parcel, pattern as u64);
+            put_all(parcel, entries, |parcel, &(row, col, x)| {
+                put(parcel, Place { row, col }.word());
+                put(parcel, x.to_bits());
+            });
+            entries.clear();
+        }
+    }
+    for parcel in team.exchange(parcels) {
+        let bytes = &mut &parcel[..];
+        while !bytes.is_empty() {
+            let entries = &mut entries[get(bytes) as usize];
+            for _ in 0..get(bytes) {
+                let (place, x) = (Place::of_word(get(bytes)), f64::from_bits(get(bytes)));
+                entries.push((place.row, place.col, x));
+            }
+        }
+    }
+}
+
+/// And its factors to all of them.
+fn collect(team: &dyn Team, pairs: &mut [Vec<Pair>]) {
+    if team.size() == 1 {
+        return;
+    }
+    let mut own = Vec::new();
+    let write = |own: &mut Vec<u8>, &(at, x): &(u32, f64)| {
+        put(own, at.into());
+        put(own, x.to_bits());
+    };
+    for (pattern, pairs) in pairs.iter().enumerate() {
+        for pair in pairs {
+            put(&mut own, pattern as u64);
+            put(&mut own, pair.rank_one.to_bits());
+            put_all(&mut own, &pair.row, write);
+            put_all(&mut own, &pair.col, write);
+        }
+    }
+    pairs.iter_mut().for_each(Vec::clear);
+    for parcel in gather(team, own) {
+        let bytes = &mut &parcel[..];
+        while !bytes.is_empty() {
+            let (pattern, rank_one) = (get(bytes) as usize, f64::from_bits(get(bytes)));
+            let mut read =
+                || (0..get(bytes)).map(|_| (get(bytes) as u32, f64::from_bits(get(bytes)))).collect();
+            let (row, col) = (read(), read());
+            pairs[pattern].push(Pair { row, col, rank_one });
+        }
+    }
 }
 
 /// sqrt(sigma) u and sqrt(sigma) v for the leading singular triples of the sparse matrix with these (row, col, value)

@@ -15,16 +15,17 @@
 
 use rayon::prelude::*;
 
-use crate::codes::Block;
-use crate::dense::{add_scaled, dot, transposed_product};
+use crate::codes::{Block, Found};
+use crate::dense::{dot, transposed_product};
 use crate::dictionary::{Dictionary, Moved};
 use crate::error::Error;
-use crate::fibers::{Fibers, Scale};
-use crate::grow::MOST_FIBERS;
 use crate::moment::Moment;
 use crate::params::{Params, Rule, Samples};
 use crate::sparse::Sparse;
+use crate::strangers::Strangers;
+use crate::team::Team;
 use crate::tensor::Tensor;
+use crate::totals::{Added, Group, Totals, add_up};
 
 /// What the fibers of a tensor teach: sums over them, added up wave by wave.
 pub(crate) struct Lessons<'a> {
@@ -34,77 +35,39 @@ pub(crate) struct Lessons<'a> {
     /// Weights of the first pass by fiber, where a further one may need them.
     frozen: &'a mut Frozen,
     /// G (n x m).
-    gradient: &'a mut [f64],
-    /// E (m x m), for the adaptive step.
-    moment: &'a mut [f64],
+    gradient: &'a mut Totals,
+    /// For each pattern i, its evidence: the sum of w_f x_if^2, with the paper's step of |x_if|; the same times s_f - 1, what comes with
+    /// s_f - 1 other patterns; and for the adaptive step E_il for l <= i. Weights differ by many orders of magnitude, so each is a
+    /// column of its own.
+    moment: &'a mut Totals,
+    /// How many of them a pattern has.
+    wide: usize,
     /// Of each pattern.
     tallies: Vec<Tally>,
     /// Number of fibers that are not zero and in the sample set.
     pub(crate) fibers_used: usize,
     /// Sum of w_f |r_f|^2.
-    rest: f64,
+    rest: Totals,
     /// Sum of n - s_f over the fibers that teach.
-    freedom: f64,
+    freedom: usize,
     /// In a growing dictionary, fibers that it does not explain are kept apart.
     pub(crate) strangers: Option<Strangers>,
 }
 
-/// Fibers that the dictionary does not explain. A pattern that it lacks would pull its neighbours away, so
-/// that they teach nothing.
-pub(crate) struct Strangers {
-    /// None where nothing is known yet.
-    scale: Option<Scale>,
-    pub(crate) fibers: Fibers,
-    /// What is left of the fibers that have a code.
-    pub(crate) rests: Vec<f64>,
-    /// Which young patterns no fiber has shown yet.
-    young: Vec<bool>,
-    /// A fiber for each young pattern that is shown, and which.
-    pub(crate) showing: Fibers,
-    pub(crate) shown: Vec<usize>,
-}
-
-impl Strangers {
-    pub(crate) fn new(n: usize, scale: Option<Scale>, young: Vec<bool>) -> Strangers {
-        let (fibers, showing) = (Fibers::new(n), Fibers::new(n));
-        Strangers { scale, fibers, rests: Vec::new(), young, showing, shown: Vec::new() }
-    }
-
-    /// Whether this fiber is one of them.
-    fn add(
-        &mut self,
-        tensor: &Tensor<'_>,
-        fiber: usize,
-        code: &[(u32, f64)],
-        energy: f64,
-        rest: f64,
-    ) -> bool {
-        if !code.is_empty() {
-            self.rests.push(rest.sqrt());
-        }
-        for &(pattern, _) in code {
-            if std::mem::take(&mut self.young[pattern as usize]) {
-                self.showing.push(tensor, fiber);
-                self.shown.push(pattern as usize);
-            }
-        }
-        let stranger = energy > 0.0 && !self.scale.is_some_and(|s| s.explains(energy.sqrt(), rest.sqrt()));
-        if stranger && self.fibers.len() < MOST_FIBERS {
-            self.fibers.push(tensor, fiber);
-        }
-        stranger
-    }
-}
-
 /// What is added up for one pattern: its columns of G and of E, and its tally.
-type Row<'a> = ((&'a mut [f64], &'a mut Tally), &'a mut [f64]);
+type Row<'a> = (Group<'a>, Group<'a>, &'a mut Tally);
+
+/// Where a pattern has what in `Lessons::moment`.
+const EVIDENCE: usize = 0;
+const SHARED: usize = 1;
+const MOMENT: usize = 2;
 
 /// The large sums of [`Lessons`], kept from tensor to tensor, since fresh memory costs a small step as much
 /// as its product does. All zero between tensors.
 #[derive(Debug, Default)]
 pub(crate) struct Space {
-    gradient: Vec<f64>,
-    moment: Vec<f64>,
+    gradient: Totals,
+    moment: Totals,
 }
 
 /// What counts for one pattern.
@@ -112,12 +75,8 @@ pub(crate) struct Space {
 struct Tally {
     /// Number of fibers that show it.
     fibers: usize,
-    /// Whether one of them shows another pattern too.
-    mixed: bool,
-    /// Sum of w_f x_if^2; with the paper's step, of |x_if|.
-    evidence: f64,
-    /// Sum of w_f x_if^2 (s_f - 1), the evidence that comes with s_f - 1 other patterns.
-    shared: f64,
+    /// How many of them show another pattern too.
+    mixed: usize,
 }
 
 /// Products of two numbers in a wave's G up to which threads are not worth their start.
@@ -143,9 +102,11 @@ impl<'a> Lessons<'a> {
         let m = dictionary.patterns();
         let adaptive = params.rule == Rule::Adaptive;
         // Zeroed by the system when it is first touched, if it ever is.
-        let (gradient, moment) = (dictionary.values().len(), if adaptive { m * m } else { 0 });
-        if (space.gradient.len(), space.moment.len()) != (gradient, moment) {
-            *space = Space { gradient: vec![0.0; gradient], moment: vec![0.0; moment] };
+        let wide = MOMENT + if adaptive { m } else { 0 };
+        let (gradient, moment) = ((m, dictionary.features()), (m * wide, 1));
+        if (space.gradient.size(), space.moment.size()) != (gradient, moment) {
+            let new = |(columns, length)| Totals::new(columns, length);
+            *space = Space { gradient: new(gradient), moment: new(moment) };
         }
         Lessons {
             dictionary,
@@ -154,10 +115,11 @@ impl<'a> Lessons<'a> {
             frozen,
             gradient: &mut space.gradient,
             moment: &mut space.moment,
+            wide,
             tallies: vec![Tally::default(); m],
             fibers_used: 0,
-            rest: 0.0,
-            freedom: 0.0,
+            rest: Totals::new(1, 1),
+            freedom: 0,
             strangers,
         }
     }
@@ -170,6 +132,7 @@ impl<'a> Lessons<'a> {
         let mut codes = Sparse::new(m);
         // By fiber of the wave; a fiber of no weight teaches nothing.
         let mut weights = Vec::with_capacity(residuals.len() / n);
+        let (mut lengths, mut rests) = (Vec::with_capacity(residuals.len() / n), Vec::new());
         for block in blocks {
             codes.append(&block.believed);
             let fibers = block.fibers.iter().zip(block.believed.columns());
@@ -186,15 +149,16 @@ impl<'a> Lessons<'a> {
                     Rule::Paper { .. } => 1.0,
                     Rule::Adaptive => self.weigh(offset + fiber, code.len(), energy, rest),
                 });
+                lengths.push(rest.sqrt());
                 if adaptive && teaches {
-                    self.rest += weights[weights.len() - 1] * rest;
-                    self.freedom += (n - code.len()) as f64;
+                    rests.push(weights[weights.len() - 1] * rest);
+                    self.freedom += n - code.len();
                 }
             }
         }
-        // Each pattern alone and in the order of the fibers: the same bits for any number of threads.
+        self.rest.column(0).add_all(&rests);
         let by_pattern = codes.transpose();
-        let add = |(i, ((sum, tally), moment)): (usize, Row<'_>)| {
+        let add = |(i, (mut sum, mut moment, tally)): (usize, Row<'_>)| {
             for &(fiber, x) in by_pattern.column(i) {
                 let fiber = fiber as usize;
                 if weights[fiber] == 0.0 {
@@ -202,25 +166,48 @@ impl<'a> Lessons<'a> {
                 }
                 let (step, code) =
                     (if adaptive { weights[fiber] * x } else { x.signum() }, codes.column(fiber));
-                add_scaled(sum, step, &residuals[fiber * n..][..n]);
+                // No entry of r is longer than r, but for rounding.
+                let size = 2.0 * step.abs() * lengths[fiber];
+                sum.column(0).add_scaled(step, &residuals[fiber * n..][..n], size);
                 tally.fibers += 1;
-                tally.mixed |= code.len() > 1;
-                tally.evidence += step * x;
-                tally.shared += step * x * (code.len() - 1) as f64;
-                if adaptive {
-                    code.iter().for_each(|&(l, x)| moment[l as usize] += step * x);
+                tally.mixed += usize::from(code.len() > 1);
+                moment.column(EVIDENCE).add_all(&[step * x]);
+                moment.column(SHARED).add_all(&[step * x * (code.len() - 1) as f64]);
+                for &(l, x) in code.iter().take_while(|entry| adaptive && entry.0 as usize <= i) {
+                    moment.column(MOMENT + l as usize).add_all(&[step * x]);
                 }
             }
         };
-        let moments = if adaptive { m } else { 0 };
+        let rows = self.gradient.groups(1).zip(self.moment.groups(self.wide)).zip(&mut self.tallies);
+        let rows = rows.map(|((sum, moment), tally)| (sum, moment, tally));
         if n * codes.nnz() < SMALL_SUM {
-            let rows = self.gradient.chunks_exact_mut(n).zip(&mut self.tallies);
-            rows.zip(ragged(self.moment, moments)).enumerate().for_each(add);
+            rows.enumerate().for_each(add);
         } else {
-            let rows = self.gradient.par_chunks_exact_mut(n).zip(&mut self.tallies);
-            let moments: Vec<&mut [f64]> = ragged(self.moment, moments).take(m).collect();
-            rows.zip(moments).enumerate().with_min_len(8).for_each(add);
+            rows.collect::<Vec<_>>().into_par_iter().enumerate().with_min_len(8).for_each(add);
         }
+    }
+
+    /// Adds up what all ranks have learned and found; see [`add_up`].
+    pub(crate) fn add_up(&mut self, team: &dyn Team, found: &mut Found, alarm: i8) -> i8 {
+        if team.size() == 1 {
+            return alarm;
+        }
+        let (energy, counts) = found.sums();
+        let tallies = self.tallies.iter_mut().flat_map(|tally| [&mut tally.fibers, &mut tally.mixed]);
+        let own = [&mut self.fibers_used, &mut self.freedom];
+        let mut counts: Vec<&mut usize> = counts.into_iter().chain(own).chain(tallies).collect();
+        let mut numbers: Vec<i64> = counts.iter().map(|count| **count as i64).collect();
+        let (m, wide) = (self.dictionary.patterns(), self.wide);
+        let lower = (0..m).flat_map(|i| i * wide..i * wide + wide.min(MOMENT + i + 1)).collect();
+        let mut totals: [Added<'_>; 4] = [
+            (&mut *self.gradient, (0..m).collect()),
+            (&mut *self.moment, lower),
+            (&mut self.rest, vec![0]),
+            (energy, vec![0, 1]),
+        ];
+        let alarm = add_up(team, &mut totals, &mut numbers, alarm);
+        counts.iter_mut().zip(numbers).for_each(|(count, number)| **count = number as usize);
+        alarm
     }
 
     /// w_f, the inverse of the residual variance of a fiber. A residual has n - s degrees of freedom,
@@ -251,7 +238,8 @@ impl<'a> Lessons<'a> {
         let shown: Vec<usize> = (0..self.tallies.len()).filter(|&i| self.tallies[i].fibers > 0).collect();
         let mut changes = self.gradient_of(&shown);
         for (change, &i) in changes.chunks_exact_mut(n).zip(&shown) {
-            change.iter_mut().for_each(|g| *g /= self.tallies[i].evidence);
+            let evidence = self.moment.get(i * self.wide + EVIDENCE, 0);
+            change.iter_mut().for_each(|g| *g /= evidence);
         }
         let mut guide = self.dictionary.clone();
         guide.replace(&Moved::new(self.dictionary, shown, changes).ok()?);
@@ -262,25 +250,25 @@ impl<'a> Lessons<'a> {
     fn gradient_of(&self, patterns: &[usize]) -> Vec<f64> {
         let n = self.dictionary.features();
         let mut columns = Vec::with_capacity(n * patterns.len());
-        patterns.iter().for_each(|&i| columns.extend_from_slice(&self.gradient[i * n..(i + 1) * n]));
+        patterns.iter().for_each(|&i| columns.extend(self.gradient.values(i)));
         columns
+    }
+
+    /// E.
+    fn moment(&self) -> Moment {
+        let mixed: Vec<bool> = self.tallies.iter().map(|tally| tally.mixed > 0).collect();
+        Moment::new(&mixed, |i, l| self.moment.get(i.max(l) * self.wide + MOMENT + i.min(l), 0))
     }
 }
 
 impl Drop for Lessons<'_> {
-    /// Only patterns that some fiber showed have anything in the sums.
     fn drop(&mut self) {
-        let (n, m) = (self.dictionary.features(), self.tallies.len());
-        for i in (0..m).filter(|&i| self.tallies[i].fibers > 0) {
-            self.gradient[i * n..(i + 1) * n].fill(0.0);
-            self.moment.chunks_mut(m).skip(i).take(1).for_each(|column| column.fill(0.0));
+        // Only patterns that some fiber showed have anything in the sums.
+        for i in (0..self.tallies.len()).filter(|&i| self.tallies[i].fibers > 0) {
+            self.gradient.clear(i);
+            (i * self.wide..(i + 1) * self.wide).for_each(|column| self.moment.clear(column));
         }
     }
-}
-
-/// Pieces of this size, and then empty ones without end.
-fn ragged(values: &mut [f64], size: usize) -> impl Iterator<Item = &mut [f64]> {
-    values.chunks_mut(size.max(1)).chain(std::iter::repeat_with(|| &mut [][..]))
 }
 
 /// The paper's step: A <- A - eta_A g,  g = 1/p (A X - Y) sgn(X)' (eq:emp_grad_est, eq:apx_grad).
@@ -389,8 +377,7 @@ impl Adaptive {
         lessons: &Lessons<'_>,
         forgetting: f64,
     ) -> Result<Pass, Error> {
-        let mixed: Vec<bool> = lessons.tallies.iter().map(|tally| tally.mixed).collect();
-        let e = Moment::new(lessons.moment, &mixed);
+        let e = lessons.moment();
         let (d, patterns) = (&e.diagonal, &e.patterns);
         let (n, m, k) = (origin.features(), origin.patterns(), patterns.len());
         let mut state = self.clone();
@@ -411,9 +398,9 @@ impl Adaptive {
         let mut fit = gradient.clone();
         let rounding: Vec<f64> = d.iter().map(|d| 1e-10 * d).collect();
         e.regular(&rounding).ok_or(not_finite.clone())?.solve(&mut fit, n);
-        let squares = (lessons.rest - dot(&fit, &gradient)).max(0.0);
+        let squares = (lessons.rest.get(0, 0) - dot(&fit, &gradient)).max(0.0);
         // A unit pattern takes n - 1 degrees of freedom.
-        let freedom = lessons.freedom - (n - 1) as f64 * k as f64;
+        let freedom = lessons.freedom as f64 - (n - 1) as f64 * k as f64;
         state.noise.add(Noise { squares, freedom }, tail);
         let v = state.noise.level(n);
 
@@ -441,7 +428,7 @@ impl Adaptive {
         let from_others = e.due_to_others(&squares);
         let mut settled = true;
         for (at, &i) in patterns.iter().enumerate() {
-            let own = lessons.tallies[i].shared / d[at] * squares[at];
+            let own = lessons.moment.get(i * lessons.wide + SHARED, 0) / d[at] * squares[at];
             let left = (own + from_others[at] / d[at].powi(2)) / n as f64;
             let known = v[at] * gain[at];
             settled &= left <= 0.01 * known || left <= ROUNDING;

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+
 use tensornoodl::synthetic::{Plan, Planted, Values};
+use tensornoodl::team::Solo;
 use tensornoodl::{
     Codes, Dictionary, Error, Grow, Learner, Params, Passes, Place, Rule, Samples, Shape, Solver, Sparse,
     Stop, Tensor, init,
@@ -621,7 +624,10 @@ fn stopped_work_leaves_everything_as_it_was() {
     let mut nothing = Learner::from_nothing(features, Params::default(), grow.clone()).unwrap();
     assert_eq!(nothing.learn(&tensor).unwrap_err(), Error::Stopped);
     assert_eq!((nothing.steps(), nothing.dictionary().patterns()), (0, 0));
-    assert_eq!(init::learner(&tensor, Params::default(), grow, true).unwrap_err(), Error::Stopped);
+    assert_eq!(
+        init::learner(Arc::new(Solo), &tensor, Params::default(), grow, true).unwrap_err(),
+        Error::Stopped
+    );
 }
 
 #[test]

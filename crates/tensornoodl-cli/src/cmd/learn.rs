@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use tensornoodl::team::Solo;
 use tensornoodl::{Error, Grow, Learner, Params, Passes, Rule, Stop, Tensor, init};
 use tensornoodl_data::{Events, Model, Query, Recipe, files, table};
 
@@ -145,7 +146,7 @@ impl Args {
             stop,
             ..Grow::default()
         };
-        init::learner(tensor, params, grow, events.steps.is_some()).map_err(|error| match error {
+        init::learner(Arc::new(Solo), tensor, params, grow, events.steps.is_some()).map_err(|error| match error {
             Error::NoPattern => anyhow!(
                 "no pattern of {} is clearer than chance in most of five searches; --patterns N takes the N clearest",
                 self.table.name()

@@ -1,0 +1,281 @@
+//! A team learns what one alone does, to the bit, whoever has which fibers; and what goes wrong for one ends all.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tensornoodl::recovery::Recovery;
+use tensornoodl::synthetic::{Plan, Planted, Values};
+use tensornoodl::team::{Solo, Team, Together, share, together};
+use tensornoodl::{
+    Dictionary, Error, Grow, Learner, Params, Passes, Place, Rule, Shape, Step, Stop, Tensor, init,
+};
+
+/// Who has which fiber.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    /// Even shares, in order.
+    Even,
+    /// Every place by itself.
+    Scattered,
+    /// The last rank has all of them.
+    Last,
+}
+
+fn cut(tensor: &Tensor<'_>, team: &dyn Team, cut: Cut) -> Tensor<'static> {
+    let (p, size) = (tensor.fibers() as u64, team.size() as u64);
+    let even = share(team, p);
+    let own = |fiber: &usize| match cut {
+        Cut::Even => even.contains(&(*fiber as u64)),
+        Cut::Scattered => {
+            let place = tensor.places()[*fiber];
+            u64::from(place.row * 7 + place.col * 3) % size == team.rank() as u64
+        }
+        Cut::Last => team.rank() + 1 == team.size(),
+    };
+    let fibers: Vec<usize> = (0..tensor.fibers()).filter(own).collect();
+    let values: Vec<f64> = fibers.iter().flat_map(|&fiber| tensor.fiber(fiber).to_vec()).collect();
+    let places: Vec<Place> = fibers.iter().map(|&fiber| tensor.places()[fiber]).collect();
+    Tensor::from_fibers(tensor.shape(), values, places).unwrap()
+}
+
+/// Everything of a step but codes and times.
+fn account(step: &Step) -> String {
+    let Step {
+        step, fibers, fibers_used, mean_code_size, fit, change, activity, passes, found, lost, ..
+    } = step;
+    format!(
+        "{step} {fibers} {fibers_used} {mean_code_size:?} {fit:?} {change:?} {activity:?} {passes} {found} {lost:?}"
+    )
+}
+
+/// The bits of a code, by place.
+type Code = (u32, u32, Vec<(u32, u64)>);
+
+fn codes(step: &Step) -> Vec<Code> {
+    let bits = |code: &[(u32, f64)]| code.iter().map(|&(i, x)| (i, x.to_bits())).collect();
+    let codes = step.codes.places().iter().zip(step.codes.matrix().columns());
+    codes.map(|(place, code)| (place.col, place.row, bits(code))).collect()
+}
+
+/// Learns from all tensors on teams of every size, and compares all bits.
+fn same_for_all(learner: &Learner, tensors: &[Tensor<'_>]) {
+    let mut alone = learner.clone();
+    let steps: Vec<Step> = tensors.iter().map(|tensor| alone.learn(tensor).unwrap()).collect();
+    for how in [Cut::Even, Cut::Scattered, Cut::Last] {
+        for size in 1..=4 {
+            let ranks = together(size, |team: &Together| {
+                let mut learner = learner.clone();
+                learner.join(Arc::new(team.clone()));
+                let learn = |tensor: &Tensor<'_>| learner.learn(&cut(tensor, team, how)).unwrap();
+                let steps: Vec<Step> = tensors.iter().map(learn).collect();
+                (learner, steps)
+            });
+            for (at, step) in steps.iter().enumerate() {
+                let mut found = Vec::new();
+                for (_, steps) in &ranks {
+                    assert_eq!(account(&steps[at]), account(step), "{how:?}, {size} ranks");
+                    found.extend(codes(&steps[at]));
+                }
+                let mut expected = codes(step);
+                expected.sort();
+                found.sort();
+                assert!(found == expected, "codes of step {}, {how:?}, {size} ranks", at + 1);
+            }
+            ranks.iter().for_each(|rank| assert!(rank.0 == alone, "{how:?}, {size} ranks"));
+        }
+    }
+}
+
+fn planted(plan: Plan) -> (Planted, Vec<Tensor<'static>>) {
+    let planted = Planted::new(plan).unwrap();
+    let tensors = (1..=4).map(|step| planted.tensor(step).tensor).collect();
+    (planted, tensors)
+}
+
+fn plan() -> Plan {
+    Plan { features: 50, patterns: 30, rows: 60, cols: 70, ..Plan::default() }
+}
+
+#[test]
+fn from_a_start() {
+    for noise in [0.0, 0.3] {
+        let (planted, tensors) =
+            planted(Plan { noise, col_values: Values::SubGaussian { floor: 0.5 }, ..plan() });
+        let start = planted.start(planted.paper_distance()).unwrap();
+        let paper = Rule::Paper { eta_a: 5.0 };
+        for (rule, passes) in [
+            (Rule::Adaptive, Passes::Fixed(1)),
+            (Rule::Adaptive, Passes::Auto),
+            (Rule::Adaptive, Passes::Exhaust),
+            (paper, Passes::Fixed(1)),
+            (paper, Passes::Fixed(3)),
+        ] {
+            let params = Params { rule, passes, ..Params::default() };
+            same_for_all(&Learner::new(start.clone(), params).unwrap(), &tensors);
+        }
+    }
+}
+
+#[test]
+fn from_nothing() {
+    let (_, tensors) = planted(Plan { late: 10, late_step: 3, noise: 0.1, ..plan() });
+    let learner = Learner::from_nothing(50, Params::default(), Grow::default()).unwrap();
+    same_for_all(&learner, &tensors);
+}
+
+/// Many waves in a share, more strangers than are kept, and rows and cols that propose codes.
+#[test]
+fn large_tensors() {
+    let plan = Plan { features: 12, patterns: 24, rows: 400, cols: 400, alpha: 0.1, beta: 0.1, ..plan() };
+    let planted = Planted::new(Plan { noise: 0.05, ..plan }).unwrap();
+    let tensors: Vec<Tensor<'_>> = (1..=2).map(|step| planted.tensor(step).tensor).collect();
+    assert!(tensors[0].fibers() > 30_000, "{}", tensors[0].fibers());
+    same_for_all(&Learner::new(planted.start(0.3).unwrap(), Params::default()).unwrap(), &tensors);
+    let strange =
+        Learner::from_nothing(12, Params::default(), Grow { most_patterns: Some(3), ..Grow::default() });
+    same_for_all(&strange.unwrap(), &tensors[..1]);
+}
+
+/// Codes that lie on the thresholds, where the last bit of a pattern decides.
+#[test]
+fn codes_at_the_thresholds() {
+    let shape = Shape { features: 8, rows: 40, cols: 40 };
+    let params = Params { code_floor: 1.0, tau: 0.5, ..Params::default() };
+    let mut columns = vec![0.0; 64];
+    (0..8).for_each(|i| columns[i * 8 + i] = 1.0);
+    // Off by a little, so that sums are not whole.
+    (0..8).for_each(|i| columns[i * 8 + (i + 1) % 8] = 0.05 + 0.01 * i as f64);
+    let tensors: Vec<Tensor<'_>> = (0..4)
+        .map(|step| {
+            let mut entries = Vec::new();
+            for (row, col) in (0..40).flat_map(|row| (0..40).map(move |col| (row, col))) {
+                let (one, two) = ((row + col + step) % 8, (row * 3 + col) % 8);
+                // C / 2 and tau, to the bit.
+                entries.push((one, row, col, 0.5));
+                entries.push((two, row, col, if (row + col) % 3 == 0 { -0.5 } else { 1.0 }));
+            }
+            Tensor::from_triplets(shape, &entries).unwrap()
+        })
+        .collect();
+    let start = Dictionary::from_columns(8, columns).unwrap();
+    for passes in [Passes::Fixed(1), Passes::Auto] {
+        let params = Params { passes, ..params.clone() };
+        same_for_all(&Learner::new(start.clone(), params).unwrap(), &tensors);
+    }
+}
+
+#[test]
+fn the_learner_that_a_tensor_suggests() {
+    let (_, tensors) = planted(plan());
+    let suggested = |team: Arc<dyn Team>, tensor: &Tensor<'_>| {
+        init::learner(team, tensor, Params::default(), Grow::default(), true).unwrap()
+    };
+    let alone = suggested(Arc::new(Solo), &tensors[0]);
+    assert!(alone.dictionary().patterns() > 10);
+    for size in 2..=4 {
+        let ranks =
+            together(size, |team| suggested(Arc::new(team.clone()), &cut(&tensors[0], team, Cut::Scattered)));
+        ranks.iter().for_each(|learner| assert!(*learner == alone));
+    }
+}
+
+#[test]
+fn what_is_wrong_on_one_rank_ends_all_of_them() {
+    let (planted, tensors) = planted(plan());
+    let learner = Learner::new(planted.start(0.3).unwrap(), Params::default()).unwrap();
+    let shape = tensors[0].shape();
+    let after = AtomicUsize::new(0);
+    let errors = together(3, |team| {
+        let mut learner = learner.clone();
+        learner.join(Arc::new(team.clone()));
+        let before = learner.clone();
+        let mut parts = vec![Ok(cut(&tensors[0], team, Cut::Even))];
+        if team.rank() == 1 {
+            parts.push(Err(Error::Length { what: "a row of its share", got: 3, expected: 4 }));
+        }
+        let error = learner.learn_parts(shape, parts).unwrap_err();
+        assert!(learner == before, "nothing has changed");
+        // And they are still a team.
+        let step = learner.learn(&cut(&tensors[0], team, Cut::Even)).unwrap();
+        after.fetch_add(step.codes.places().len(), Ordering::Relaxed);
+        assert_eq!(step.fibers, tensors[0].fibers());
+        error.to_string()
+    });
+    assert_eq!(errors[1], "a row of its share: 3 values given, 4 needed");
+    assert!(errors[0] == errors[2] && errors[0] == format!("rank 1 failed: {}", errors[1]), "{errors:?}");
+    assert_eq!(after.into_inner(), tensors[0].fibers());
+
+    // Of other features, and stopped.
+    let errors = together(3, |team| {
+        let mut learner = learner.clone();
+        learner.join(Arc::new(team.clone()));
+        let narrow = Tensor::from_triplets(Shape { features: 2, ..shape }, &[(0, 0, 0, 1.0)]).unwrap();
+        let wide = cut(&tensors[0], team, Cut::Even);
+        let features = learner.learn(if team.rank() == 2 { &narrow } else { &wide }).unwrap_err();
+        let stop = Stop::default();
+        learner.stop_by(stop.clone());
+        if team.rank() == 0 {
+            stop.set();
+        }
+        (features, learner.learn(&wide).unwrap_err())
+    });
+    assert!(matches!(errors[0].0, Error::Elsewhere { rank: 2, .. }), "{errors:?}");
+    assert_eq!(errors[2].0, Error::Features { tensor: 2, dictionary: 50 });
+    assert!(errors.iter().all(|error| error.1 == Error::Stopped), "{errors:?}");
+}
+
+/// Shares of a planted stream, measured and untangled together.
+#[test]
+fn the_recovery_claim() {
+    let run = |team: Arc<dyn Team>, noise: f64| {
+        let planted = Planted::new(Plan { noise, ..plan() }).unwrap();
+        let distance = planted.paper_distance();
+        let mut recovery = Recovery::new(planted, distance, Params::default()).unwrap();
+        recovery.join(team);
+        let steps: Vec<_> = (0..8).map(|_| recovery.advance().unwrap()).collect();
+        let told: Vec<(u64, f64, bool)> =
+            steps.iter().map(|step| (step.error_a.to_bits(), step.error_x, step.support)).collect();
+        (told, recovery.outcome().unwrap())
+    };
+    for noise in [0.0, 0.2] {
+        let (told, outcome) = run(Arc::new(Solo), noise);
+        for size in 2..=4 {
+            for (others, other) in together(size, |team| run(Arc::new(team.clone()), noise)) {
+                for (a, b) in told.iter().zip(&others) {
+                    assert!((a.0, a.2) == (b.0, b.2) && (a.1 - b.1).abs() <= 1e-12 * a.1, "{a:?} {b:?}");
+                }
+                let same = |a: f64, b: f64| assert!((a - b).abs() <= 1e-12 * a.max(1e-3), "{a} {b}");
+                same(outcome.error_x, other.error_x);
+                assert_eq!(
+                    (
+                        outcome.error_a,
+                        outcome.error_b,
+                        outcome.error_c,
+                        outcome.support,
+                        outcome.coverage_step
+                    ),
+                    (other.error_a, other.error_b, other.error_c, other.support, other.coverage_step)
+                );
+                assert_eq!((outcome.census, outcome.mean_code_size), (other.census, other.mean_code_size));
+                match (outcome.oracle_error_a, other.oracle_error_a) {
+                    (Some(a), Some(b)) => same(a, b),
+                    (a, b) => assert!(a.is_none() && b.is_none()),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn untangled_where_the_codes_are() {
+    let (planted, tensors) = planted(Plan { noise: 0.2, ..plan() });
+    let learner = Learner::new(planted.true_dictionary().clone(), Params::default()).unwrap();
+    let alone = learner.encode(&tensors[0]).unwrap().blocks(&Solo, 2);
+    for size in 2..=4 {
+        let ranks = together(size, |team| {
+            learner.encode(&cut(&tensors[0], team, Cut::Scattered)).unwrap().blocks(team, 2)
+        });
+        ranks.iter().for_each(|blocks| assert!(*blocks == alone));
+    }
+}
