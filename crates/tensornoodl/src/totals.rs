@@ -20,7 +20,8 @@ const NOTHING: i8 = i8::MIN;
 const NOT_FINITE: i8 = i8::MAX;
 
 /// Levels between which slices and what cuts them are normal numbers. What is below 1e-305 vanishes.
-const LEVELS: std::ops::RangeInclusive<i32> = -36..=37;
+const LOWEST: i8 = -36;
+const LEVELS: usize = 74;
 
 /// Columns of sums. Those of a column have slices of the same height.
 #[derive(Debug, Default)]
@@ -52,8 +53,13 @@ impl Group<'_> {
 }
 
 /// 2^exponent.
-fn power(exponent: i32) -> f64 {
+const fn power(exponent: i32) -> f64 {
     f64::from_bits(((1023 + exponent) as u64) << 52)
+}
+
+/// Whether a sum has slices: it is neither nothing nor not finite.
+fn is_finite(level: i8) -> bool {
+    (LOWEST..LOWEST + LEVELS as i8).contains(&level)
 }
 
 /// The unit of a slice: a number below 2^(26 level - 1) has up to 2^25 units of the first slice.
@@ -61,8 +67,8 @@ fn unit(level: i8, slice: usize) -> f64 {
     power(exponent(level, slice))
 }
 
-fn exponent(level: i8, slice: usize) -> i32 {
-    BITS * (i32::from(level) - 1 - slice as i32)
+const fn exponent(level: i8, slice: usize) -> i32 {
+    BITS * (level as i32 - 1 - slice as i32)
 }
 
 impl Total<'_> {
@@ -70,8 +76,8 @@ impl Total<'_> {
     fn rise(&mut self, size: f64) {
         // 2^exponent > 2 size: three levels higher, no slice would be left of it, and none is if it comes then.
         let exponent = ((size.to_bits() >> 52) & 0x7ff) as i32 - 1021;
-        let level = (exponent + BITS - 1).div_euclid(BITS).max(*LEVELS.start());
-        let level = if level > *LEVELS.end() || !size.is_finite() { NOT_FINITE } else { level as i8 };
+        let level = (exponent + BITS - 1).div_euclid(BITS).max(LOWEST.into()) as i8;
+        let level = if is_finite(level) && size.is_finite() { level } else { NOT_FINITE };
         self.rise_to(level);
     }
 
@@ -88,10 +94,6 @@ impl Total<'_> {
         *self.level = level;
     }
 
-    /// What rounds to units of each slice, if it is added and taken away again.
-    fn cuts(&self) -> [f64; SLICES] {
-        std::array::from_fn(|slice| 1.5 * power(52) * unit(*self.level, slice))
-    }
 
     /// Adds a x, whose entries are of this size at most, or little more.
     pub(crate) fn add_scaled(&mut self, a: f64, x: &[f64], size: f64) {
@@ -99,7 +101,7 @@ impl Total<'_> {
         if *self.level == NOT_FINITE {
             return;
         }
-        let cuts = self.cuts();
+        let cuts = cuts(*self.level);
         let length = self.slices.len() / SLICES;
         let (first, others) = self.slices.split_at_mut(length);
         let (second, third) = others.split_at_mut(length);
@@ -113,6 +115,16 @@ impl Total<'_> {
         );
     }
 
+    /// Adds a number to the only sum.
+    pub(crate) fn add(&mut self, x: f64) {
+        self.rise(x.abs());
+        if *self.level != NOT_FINITE
+            && let [first, second, third] = self.slices
+        {
+            add(x, [first, second, third], cuts(*self.level));
+        }
+    }
+
     /// Adds numbers to the first sum.
     pub(crate) fn add_all(&mut self, all: &[f64]) {
         let size = all.iter().fold(0.0, |a: f64, b| if b.is_nan() { f64::NAN } else { a.max(b.abs()) });
@@ -120,11 +132,35 @@ impl Total<'_> {
         if *self.level == NOT_FINITE {
             return;
         }
-        let (cuts, length) = (self.cuts(), self.slices.len() / SLICES);
+        let (cuts, length) = (cuts(*self.level), self.slices.len() / SLICES);
         let mut sums = std::array::from_fn(|slice| self.slices[slice * length]);
         all.iter().for_each(|&x| add(x, sums.each_mut(), cuts));
         (0..SLICES).for_each(|slice| self.slices[slice * length] = sums[slice]);
     }
+}
+
+/// What rounds to units of each slice, if it is added and taken away again.
+fn cuts(level: i8) -> [f64; SLICES] {
+    static CUTS: [[f64; SLICES]; LEVELS] = {
+        let mut cuts = [[0.0; SLICES]; LEVELS];
+        let mut at = 0;
+        while at < LEVELS * SLICES {
+            let level = LOWEST + (at / SLICES) as i8;
+            cuts[at / SLICES][at % SLICES] = 1.5 * power(52 + exponent(level, at % SLICES));
+            at += 1;
+        }
+        cuts
+    };
+    CUTS[(level - LOWEST) as usize]
+}
+
+/// The sum of three slices, rounded once: what is carried upwards leaves so little below that it adds up without rounding.
+#[inline(always)]
+fn round([first, second, third]: [f64; SLICES], cuts: [f64; SLICES]) -> f64 {
+    let carried = (third + cuts[1]) - cuts[1];
+    let (second, third) = (second + carried, third - carried);
+    let carried = (second + cuts[0]) - cuts[0];
+    (first + carried) + ((second - carried) + third)
 }
 
 /// Adds the slices of x.
@@ -179,18 +215,33 @@ impl Totals {
         })
     }
 
-    /// A sum, rounded once.
+    /// A sum.
     pub(crate) fn get(&self, column: usize, at: usize) -> f64 {
+        let slice = |slice: usize| self.slices[(column * SLICES + slice) * self.length + at];
         match self.levels[column] {
             NOTHING => 0.0,
             NOT_FINITE => f64::NAN,
-            level => self.units(column, at) as f64 * unit(level, SLICES - 1),
+            level => round(std::array::from_fn(slice), cuts(level)),
         }
     }
 
     /// All sums of a column.
-    pub(crate) fn values(&self, column: usize) -> impl Iterator<Item = f64> + '_ {
-        (0..self.length).map(move |at| self.get(column, at))
+    pub(crate) fn read(&self, column: usize, sums: &mut [f64]) {
+        let level = self.levels[column];
+        if !is_finite(level) {
+            return sums.fill(if level == NOTHING { 0.0 } else { f64::NAN });
+        }
+        let cuts = cuts(level);
+        let (first, others) = self.slices[column * SLICES * self.length..].split_at(self.length);
+        let (second, third) = others.split_at(self.length);
+        fast(
+            #[inline(always)]
+            || {
+                for (((sum, &first), &second), &third) in sums.iter_mut().zip(first).zip(second).zip(third) {
+                    *sum = round([first, second, third], cuts);
+                }
+            },
+        );
     }
 }
 
@@ -220,7 +271,7 @@ pub(crate) fn add_up(team: &dyn Team, totals: &mut [Added<'_>], counts: &mut [i6
     for (totals, columns) in totals.iter_mut() {
         for (&column, &level) in columns.iter().zip(&mut levels) {
             totals.column(column).rise_to(level);
-            if LEVELS.contains(&level.into()) {
+            if is_finite(level) {
                 for at in 0..totals.length {
                     let units = totals.units(column, at);
                     words.extend([(units >> LOWER) as i64, (units & ((1 << LOWER) - 1)) as i64]);
@@ -234,12 +285,11 @@ pub(crate) fn add_up(team: &dyn Team, totals: &mut [Added<'_>], counts: &mut [i6
     let mut words = words.chunks_exact(2);
     for (totals, columns) in totals.iter_mut() {
         let length = totals.length;
-        for &column in columns
-            .iter()
-            .filter(|&&column| LEVELS.contains(&totals.levels[column].into()))
-            .collect::<Vec<_>>()
-        {
+        for &column in columns.iter() {
             let Total { level, slices } = totals.column(column);
+            if !is_finite(*level) {
+                continue;
+            }
             for (at, word) in (&mut words).take(length).enumerate() {
                 let mut units = (i128::from(word[0]) << LOWER) + i128::from(word[1]);
                 for slice in (0..SLICES).rev() {

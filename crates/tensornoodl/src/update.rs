@@ -36,9 +36,8 @@ pub(crate) struct Lessons<'a> {
     frozen: &'a mut Frozen,
     /// G (n x m).
     gradient: &'a mut Totals,
-    /// For each pattern i, its evidence: the sum of w_f x_if^2, with the paper's step of |x_if|; the same times s_f - 1, what comes with
-    /// s_f - 1 other patterns; and for the adaptive step E_il for l <= i. Weights differ by many orders of magnitude, so each is a
-    /// column of its own.
+    /// For each pattern i, with the paper's step the sum of |x_if|; with the adaptive one that of w_f x_if^2 (s_f - 1), the evidence that comes
+    /// with s_f - 1 other patterns, and E_il for l <= i. Weights differ by many orders of magnitude, so each is a column of its own.
     moment: &'a mut Totals,
     /// How many of them a pattern has.
     wide: usize,
@@ -59,8 +58,8 @@ type Row<'a> = (Group<'a>, Group<'a>, &'a mut Tally);
 
 /// Where a pattern has what in `Lessons::moment`.
 const EVIDENCE: usize = 0;
-const SHARED: usize = 1;
-const MOMENT: usize = 2;
+const SHARED: usize = 0;
+const MOMENT: usize = 1;
 
 /// The large sums of [`Lessons`], kept from tensor to tensor, since fresh memory costs a small step as much
 /// as its product does. All zero between tensors.
@@ -80,7 +79,7 @@ struct Tally {
 }
 
 /// Products of two numbers in a wave's G up to which threads are not worth their start.
-const SMALL_SUM: usize = 1_000_000;
+const SMALL_SUM: usize = 200_000;
 
 /// The weights of the first pass over a tensor. A further one keeps them, and so solves one problem to
 /// the end; only a fiber that had no code before gets its weight then.
@@ -171,10 +170,15 @@ impl<'a> Lessons<'a> {
                 sum.column(0).add_scaled(step, &residuals[fiber * n..][..n], size);
                 tally.fibers += 1;
                 tally.mixed += usize::from(code.len() > 1);
-                moment.column(EVIDENCE).add_all(&[step * x]);
-                moment.column(SHARED).add_all(&[step * x * (code.len() - 1) as f64]);
-                for &(l, x) in code.iter().take_while(|entry| adaptive && entry.0 as usize <= i) {
-                    moment.column(MOMENT + l as usize).add_all(&[step * x]);
+                if !adaptive {
+                    moment.column(EVIDENCE).add(step * x);
+                    continue;
+                }
+                if code.len() > 1 {
+                    moment.column(SHARED).add(step * x * (code.len() - 1) as f64);
+                }
+                for &(l, x) in code.iter().take_while(|entry| entry.0 as usize <= i) {
+                    moment.column(MOMENT + l as usize).add(step * x);
                 }
             }
         };
@@ -238,7 +242,8 @@ impl<'a> Lessons<'a> {
         let shown: Vec<usize> = (0..self.tallies.len()).filter(|&i| self.tallies[i].fibers > 0).collect();
         let mut changes = self.gradient_of(&shown);
         for (change, &i) in changes.chunks_exact_mut(n).zip(&shown) {
-            let evidence = self.moment.get(i * self.wide + EVIDENCE, 0);
+            let at = if self.rule == Rule::Adaptive { MOMENT + i } else { EVIDENCE };
+            let evidence = self.moment.get(i * self.wide + at, 0);
             change.iter_mut().for_each(|g| *g /= evidence);
         }
         let mut guide = self.dictionary.clone();
@@ -249,8 +254,8 @@ impl<'a> Lessons<'a> {
     /// The columns of G that belong to these patterns.
     fn gradient_of(&self, patterns: &[usize]) -> Vec<f64> {
         let n = self.dictionary.features();
-        let mut columns = Vec::with_capacity(n * patterns.len());
-        patterns.iter().for_each(|&i| columns.extend(self.gradient.values(i)));
+        let mut columns = vec![0.0; n * patterns.len()];
+        patterns.iter().zip(columns.chunks_exact_mut(n)).for_each(|(&i, sums)| self.gradient.read(i, sums));
         columns
     }
 
