@@ -6,6 +6,7 @@ mod memory;
 mod plot;
 mod png;
 mod progress;
+mod ranks;
 mod source;
 mod svg;
 mod table;
@@ -95,15 +96,25 @@ impl std::error::Error for Interrupted {}
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
+        Err(_) if ranks::is_silent() => return ExitCode::from(2),
         Err(error) => return refuse(&error),
+    };
+    let spread = matches!(args.command, Command::Learn(_) | Command::Recover(_));
+    let ranks = match ranks::Ranks::begin(spread) {
+        Ok(ranks) => ranks,
+        Err(_) if ranks::is_silent() => return ExitCode::from(2),
+        Err(error) => {
+            complain(&format!("{error:#}"));
+            return ExitCode::from(2);
+        }
     };
     let done = match args.command {
         Command::Demo(args) => cmd::demo::run(&args),
-        Command::Recover(args) => cmd::recover::run(&args),
+        Command::Recover(args) => cmd::recover::run(&args, &ranks.team),
         Command::Init(args) => cmd::init::run(&args),
         Command::Check(args) => cmd::check::run(&args),
         Command::Stats(args) => cmd::stats::run(&args),
-        Command::Learn(args) => cmd::learn::run(&args),
+        Command::Learn(args) => cmd::learn::run(&args, &ranks.team),
         Command::Show(args) => cmd::show::run(&args),
         Command::Report(args) => cmd::report::run(&args),
         Command::Encode(args) => cmd::encode::run(&args),
@@ -119,8 +130,7 @@ fn main() -> ExitCode {
         Err(error) if io_error(&error) == Some(io::ErrorKind::BrokenPipe) => ExitCode::SUCCESS,
         Err(error) => {
             let what = if io_error(&error).is_some() { "cannot write the output: " } else { "" };
-            complain(&format!("{what}{error:#}"));
-            ExitCode::from(exit_code(&error))
+            ranks.fail(exit_code(&error), |rank| complain(&format!("{rank}{what}{error:#}")))
         }
     }
 }

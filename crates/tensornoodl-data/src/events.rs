@@ -4,12 +4,15 @@
 //! many rows fall into it; with [`Query::average_over`] also the distinct values of that column at each place.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
 use std::thread::{self, JoinHandle};
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use tensornoodl::{Shape, Tensor};
+use tensornoodl::team::Solo;
+use tensornoodl::{Place, Shape, Team, Tensor};
 
+use crate::axis::Axis;
 use crate::error::Error;
 use crate::labels::{Collector, Labels, in_order, intern, number};
 use crate::query::{Filter, Query, Value};
@@ -204,6 +207,9 @@ pub struct Counter {
     batch: Vec<Event>,
     /// Adds batches up, once there are some: finding cells in memory takes as long as reading the table does.
     adder: Option<(SyncSender<Vec<Event>>, JoinHandle<Sums>)>,
+    team: Arc<dyn Team>,
+    /// Whether places are known as they are read; points of a grid find their cells in the end.
+    placed: bool,
 }
 
 /// Events of a batch.
@@ -261,6 +267,7 @@ impl Counter {
             (fields, filter.clone())
         });
         let filters = filters.collect();
+        let placed = ![&query.row, &query.col].iter().any(|axis| matches!(axis, Axis::Grid(_)));
         Counter {
             needed,
             query,
@@ -273,7 +280,19 @@ impl Counter {
             tally: Tally::default(),
             batch: Vec::new(),
             adder: None,
+            team: Arc::new(Solo),
+            placed,
         }
+    }
+
+    /// Keeps only the share of this rank: some places, none of which another rank has. All ranks count the same rows, and get
+    /// the same labels.
+    pub fn share(&mut self, team: &Arc<dyn Team>) {
+        self.team = Arc::clone(team);
+    }
+
+    fn is_own(&self, row: u32, col: u32) -> bool {
+        self.team.size() == 1 || Place { row, col }.owner(self.team.size()) == self.team.rank()
     }
 
     /// The columns it wants, in the order of the fields of [`Counter::push`].
@@ -308,6 +327,9 @@ impl Counter {
             None => 1.0,
             Some(field) => number(fields[field], &self.columns[field], at)?,
         };
+        if self.placed && !self.is_own(key[1], key[2]) {
+            return Ok(());
+        }
         let averaged = self.average_over.map(|field| intern(&mut self.averaged_labels, fields[field]));
         self.batch.push(Event { cell: key, value, averaged });
         if self.batch.len() == BATCH {
@@ -361,8 +383,10 @@ impl Counter {
         let first = 4 - self.axes.len();
         let mut labels = Vec::new();
         for (at, axis) in self.axes.iter().enumerate() {
-            let mut used = vec![false; axis.keys()];
-            cells.iter().for_each(|cell| used[cell.key[first + at] as usize] = true);
+            let mut used = vec![0; axis.keys()];
+            cells.iter().for_each(|cell| used[cell.key[first + at] as usize] = 1);
+            self.team.max(&mut used);
+            let used: Vec<bool> = used.iter().map(|used| *used > 0).collect();
             let (names, index) = axis.finish(&used, at == feature_axis)?;
             cells.iter_mut().for_each(|cell| cell.key[first + at] = index[cell.key[first + at] as usize]);
             labels.push(Labels { axis: axis.resolved(), names });
@@ -382,8 +406,14 @@ impl Counter {
             (cell.key, value / cell.games)
         });
         let cells: Vec<([u32; 4], f64)> = cells.filter(|cell| cell.1 != 0.0).collect();
+        let cells: Vec<([u32; 4], f64)> = match self.placed {
+            true => cells,
+            false => cells.into_iter().filter(|(key, _)| self.is_own(key[1], key[2])).collect(),
+        };
         (self.tally.dropped_labels, self.tally.dropped) = dropped;
-        if cells.is_empty() {
+        let mut count = [cells.len() as i64];
+        self.team.sum(&mut count);
+        if count == [0] {
             return Err(Error::NoEvents { file: file.into(), tally: self.tally });
         }
         let mut labels = labels.into_iter().rev();
@@ -399,10 +429,13 @@ impl Counter {
     fn drop_rows(&self, sums: &mut Sums) -> (usize, u64) {
         let Some(keep) = self.query.keep_rows else { return (0, 0) };
         let axis = &self.axes[self.axes.len() - 3];
-        let mut events = vec![0; axis.keys()];
+        let mut events: Vec<i64> = vec![0; axis.keys()];
         let mut names = vec![""; axis.keys()];
         axis.labels.iter().for_each(|(label, id)| names[*id as usize] = label);
-        sums.cells.iter().for_each(|(key, cell)| events[key[1] as usize] += cell.1);
+        sums.cells.iter().for_each(|(key, cell)| events[key[1] as usize] += cell.1 as i64);
+        if self.placed {
+            self.team.sum(&mut events);
+        }
         let mut order: Vec<usize> = (0..events.len()).filter(|row| events[*row] > 0).collect();
         order.sort_by(|a, b| {
             events[*b].cmp(&events[*a]).then_with(|| names[*a].cmp(names[*b])).then(a.cmp(b))
@@ -411,7 +444,7 @@ impl Counter {
         order.iter().take(keep).for_each(|row| kept[*row] = true);
         sums.cells.retain(|key, _| kept[key[1] as usize]);
         let lost = &order[keep.min(order.len())..];
-        (lost.len(), lost.iter().map(|row| events[*row]).sum())
+        (lost.len(), lost.iter().map(|row| events[*row] as u64).sum())
     }
 }
 

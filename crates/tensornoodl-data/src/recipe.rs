@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use tensornoodl::Tensor;
+use tensornoodl::team::{Solo, agree, gather};
+use tensornoodl::{Team, Tensor};
 
 use crate::error::Error;
 
@@ -66,21 +67,29 @@ impl fmt::Display for Recipe {
 impl Recipe {
     /// Does all of it. Fibers that come out all zero, such as constant ones when centred, are left out.
     pub fn apply(&self, tensor: Tensor<'_>) -> Result<Tensor<'static>, Error> {
+        self.apply_in(&Solo, tensor)
+    }
+
+    /// The same to a tensor of which the ranks of a team have shares. An error is that of all of them.
+    pub fn apply_in(&self, team: &dyn Team, tensor: Tensor<'_>) -> Result<Tensor<'static>, Error> {
         let (shape, n) = (tensor.shape(), tensor.shape().features);
         let (mut values, mut places) = (tensor.values().to_vec(), tensor.places().to_vec());
         for action in &self.0 {
             match action {
                 Action::Log2 => {
-                    for (at, value) in values.iter_mut().enumerate().filter(|(_, value)| **value != 0.0) {
-                        if *value < 0.0 {
-                            let (feature, place) = (at % n, places[at / n]);
-                            return Err(Error::Logarithm { value: *value, feature, place });
-                        }
-                        *value = value.log2() + 1.0;
-                    }
+                    let negative = values.iter().position(|value| *value < 0.0).map_or(Ok(()), |at| {
+                        let (value, feature, place) = (values[at], at % n, places[at / n]);
+                        Err(Error::Logarithm { value, feature, place })
+                    });
+                    agree(team, negative)?;
+                    let logarithm = |value: &mut f64| *value = value.log2() + 1.0;
+                    values.iter_mut().filter(|value| **value != 0.0).for_each(logarithm);
                 }
                 Action::Scale => {
                     let largest = values.iter().fold(0.0, |a: f64, v| a.max(v.abs()));
+                    let all = gather(team, largest.to_le_bytes().to_vec());
+                    let all = all.iter().filter_map(|bytes| bytes.first_chunk());
+                    let largest = all.map(|bytes| f64::from_le_bytes(*bytes)).fold(0.0, f64::max);
                     if largest > 0.0 {
                         values.iter_mut().for_each(|v| *v /= largest);
                     }
@@ -105,7 +114,7 @@ impl Recipe {
         }
         values.truncate(kept * n);
         places.truncate(kept);
-        Ok(Tensor::from_fibers(shape, values, places)?)
+        Ok(agree(team, Tensor::from_fibers(shape, values, places))?)
     }
 }
 

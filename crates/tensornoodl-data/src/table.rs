@@ -5,6 +5,10 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
+
+use tensornoodl::Team;
+use tensornoodl::team::{Solo, agree};
 
 use crate::error::Error;
 use crate::events::{At, Counter, Events};
@@ -16,9 +20,15 @@ pub const ARRAY_COLUMNS: [&str; 4] = ["1", "2", "3", "value"];
 
 /// Reads a table, `-` for CSV from standard input. Parquet is known by its first bytes, arrays by the file's name.
 pub fn read(path: &Path, query: Query) -> Result<Events, Error> {
+    let team: Arc<dyn Team> = Arc::new(Solo);
+    read_share(path, query, &team)
+}
+
+/// Reads a table as a rank of a team, and keeps its share. An error is that of all ranks.
+pub fn read_share(path: &Path, query: Query, team: &Arc<dyn Team>) -> Result<Events, Error> {
     let file = path.display().to_string();
     let open = || File::open(path).map_err(|error| Error::Read { file: file.clone(), error });
-    count(&file, query, |counter| match kind(path) {
+    count_share(&file, query, team, |counter| match kind(path) {
         Kind::Npy => npy::npy(BufReader::new(open()?), &file, counter),
         Kind::Npz => npy::npz(BufReader::new(open()?), &file, counter),
         Kind::Tns => tns::table(tns::open(path)?, &file, counter),
@@ -36,19 +46,30 @@ pub(crate) fn count(
     query: Query,
     rows: impl FnOnce(&mut Counter) -> Result<(), Error>,
 ) -> Result<Events, Error> {
+    let team: Arc<dyn Team> = Arc::new(Solo);
+    count_share(file, query, &team, rows)
+}
+
+fn count_share(
+    file: &str,
+    query: Query,
+    team: &Arc<dyn Team>,
+    rows: impl FnOnce(&mut Counter) -> Result<(), Error>,
+) -> Result<Events, Error> {
     query.check()?;
     let (names, groups, square) = (query.names.clone(), query.groups.clone(), query.square);
     let mut counter = Counter::new(query);
-    rows(&mut counter)?;
+    counter.share(team);
+    agree(&**team, rows(&mut counter))?;
     let mut events = counter.finish(file)?;
     if square {
         events.square();
     }
     if let Some(groups) = groups {
-        events.group(&groups.read()?);
+        events.group(&agree(&**team, groups.read())?);
     }
     if let Some(names) = names {
-        events.name(&names.read()?);
+        events.name(&agree(&**team, names.read())?);
     }
     Ok(events)
 }

@@ -58,6 +58,11 @@ impl Place {
         Place { row: word as u32, col: (word >> 32) as u32 }
     }
 
+    /// Which of so many ranks has this place, where every place is someone's.
+    pub fn owner(self, ranks: usize) -> usize {
+        (self.lot() % ranks as u64) as usize
+    }
+
     /// A number that any place has alone, and that tells nothing of where it is (the mixing of MurmurHash3).
     pub(crate) fn lot(self) -> u64 {
         let mut lot = self.word();

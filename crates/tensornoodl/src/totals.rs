@@ -94,7 +94,6 @@ impl Total<'_> {
         *self.level = level;
     }
 
-
     /// Adds a x, whose entries are of this size at most, or little more.
     pub(crate) fn add_scaled(&mut self, a: f64, x: &[f64], size: f64) {
         self.rise(size);

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anstyle::{AnsiColor, Style};
@@ -12,7 +13,8 @@ use clap::{Args as _, FromArgMatches};
 use tensornoodl::metrics::Matching;
 use tensornoodl::recovery::Recovery;
 use tensornoodl::synthetic::{Plan, Planted};
-use tensornoodl::{Dictionary, Factors, Params, Rule, Sparse};
+use tensornoodl::team::Solo;
+use tensornoodl::{Dictionary, Factors, Params, Rule, Sparse, Team};
 use tensornoodl_data::{MEMBER, Model, files};
 
 use crate::cmd::learn;
@@ -223,7 +225,8 @@ fn names(to: &Out) -> anyhow::Result<()> {
         let words = words.iter().map(|word| word.to_string_lossy().into_owned());
         learn::typed([program.to_owned(), "learn".into()].into_iter().chain(words))
     };
-    let model = learn::learn(&args, &typed("noodl"), |step, model| {
+    let alone: Arc<dyn Team> = Arc::new(Solo);
+    let model = learn::learn(&args, &alone, &typed("noodl"), |step, model| {
         let (label, record) = (&model.card.steps[step], &model.card.history[step]);
         let share = 1.0 - record.fit * record.fit;
         let new = (record.patterns.saturating_sub(record.found)..record.patterns).filter(|_| step > 0);

@@ -1,5 +1,6 @@
 //! `noodl learn`: from a table of events to a model.
 
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -9,9 +10,9 @@ use std::sync::atomic::AtomicBool;
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use tensornoodl::team::Solo;
-use tensornoodl::{Error, Grow, Learner, Params, Passes, Rule, Stop, Tensor, init};
-use tensornoodl_data::{Events, Model, Query, Recipe, files, table};
+use tensornoodl::team::{agree, gather};
+use tensornoodl::{Error, Grow, Learner, Params, Passes, Rule, Stop, Team, Tensor, init};
+use tensornoodl_data::{Error as DataError, Events, Model, Query, Recipe, files, table};
 
 use crate::Interrupted;
 use crate::memory;
@@ -124,10 +125,16 @@ impl Args {
         params.check().map(|()| params)
     }
 
-    fn learner(&self, events: &Events, tensor: &Tensor<'_>, stop: Stop) -> anyhow::Result<Learner> {
+    fn learner(
+        &self,
+        team: &Arc<dyn Team>,
+        events: &Events,
+        tensor: &Tensor<'_>,
+        stop: Stop,
+    ) -> anyhow::Result<Learner> {
         let params = self.params(events)?;
         if let Some(path) = &self.start {
-            let start = Model::load(path)?;
+            let start = load(&**team, path)?;
             // The paper's step has no state to go on with.
             return match params.rule {
                 Rule::Adaptive => {
@@ -146,7 +153,7 @@ impl Args {
             stop,
             ..Grow::default()
         };
-        init::learner(Arc::new(Solo), tensor, params, grow, events.steps.is_some()).map_err(|error| match error {
+        init::learner(Arc::clone(team), tensor, params, grow, events.steps.is_some()).map_err(|error| match error {
             Error::NoPattern => anyhow!(
                 "no pattern of {} is clearer than chance in most of five searches; --patterns N takes the N clearest",
                 self.table.name()
@@ -156,19 +163,20 @@ impl Args {
     }
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
     // The program may stand anywhere; what it was told counts.
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let command = typed(std::iter::once("noodl".into()).chain(words));
-    let model = learn(args, &command, |step, model| {
-        if args.json {
+    let speaks = team.rank() == 0;
+    let model = learn(args, team, &command, |step, model| {
+        if args.json && speaks {
             let (label, record) = (&model.card.steps[step], &model.card.history[step]);
             let line = serde_json::json!({ "type": "step", "label": label, "record": record });
             writeln!(io::stdout().lock(), "{line}")?;
         }
         Ok(())
     })?;
-    if !args.json {
+    if !args.json && speaks {
         let patterns = model.learner.dictionary().patterns();
         let fit = model.card.history.last().map_or(f64::NAN, |record| record.fit);
         let (many, verb) = if patterns == 1 { ("", "explains") } else { ("s", "explain") };
@@ -197,12 +205,16 @@ pub(crate) fn typed(words: impl IntoIterator<Item = String>) -> String {
 /// Learns and writes all files; `each` is called after every step, with its number from 0.
 pub(crate) fn learn(
     args: &Args,
+    team: &Arc<dyn Team>,
     command: &str,
     mut each: impl FnMut(usize, &Model) -> io::Result<()>,
 ) -> anyhow::Result<Model> {
     let outputs: Vec<&Path> = args.report.iter().chain([&args.output]).map(PathBuf::as_path).collect();
     files::apart(&[args.table.path()], &outputs)?;
-    outputs.iter().try_for_each(|path| files::check(path))?;
+    // The first rank writes, for all.
+    let writes = team.rank() == 0;
+    let check = || outputs.iter().try_for_each(|path| files::check(path));
+    agree(&**team, if writes { check() } else { Ok(()) })?;
     if args.checkpoint_every == Some(0) {
         let (name, value, rule) = ("checkpoint_every", "0".into(), "at least 1".into());
         return Err(Error::Parameter { name, value, rule }.into());
@@ -215,9 +227,9 @@ pub(crate) fn learn(
         signal_hook::flag::register(signal, Arc::clone(&flag))?;
     }
     let stop = Stop::from(flag);
-    let quiet = args.quiet || args.json;
+    let quiet = args.quiet || args.json || !writes;
     let spinner = Spinner::new("reading", quiet);
-    let start = args.start.as_deref().map(Model::load).transpose()?;
+    let start = args.start.as_deref().map(|path| load(&**team, path)).transpose()?;
     let mut query = args.table.query()?;
     if let (Some(path), Some(start)) = (&args.start, &start) {
         if start.card.recipe != recipe {
@@ -233,19 +245,20 @@ pub(crate) fn learn(
         }
         query.feature = query.feature.with_bounds_of(&start.card.query.feature);
     }
-    let mut events = table::read(args.table.path(), query.clone())?;
+    let mut events = table::read_share(args.table.path(), query.clone(), team)?;
     let query = events.resolve(query);
     spinner.finish();
     // The tensor, and what is made of it by the recipe.
     memory::check(2.0 * events.bytes() + search_bytes(events.shape().features))?;
-    let mut model = if args.resume && args.output.exists() {
-        resumed(&args.output, args, &events, &query, &recipe)?
+    let mut model = if args.resume && exists(&**team, &args.output) {
+        resumed(&**team, args, &events, &query, &recipe)?
     } else {
         if let (Some(path), Some(start)) = (&args.start, &start) {
-            align(&mut events, start, path)?;
+            align(&**team, &mut events, start, path)?;
         }
         let spinner = Spinner::new("looking for patterns", quiet);
-        let learner = args.learner(&events, &recipe.apply(events.tensor(0)?)?, stop.clone());
+        let tensor = recipe.apply_in(&**team, agree(&**team, events.tensor(0))?)?;
+        let learner = args.learner(team, &events, &tensor, stop.clone());
         let learner = learner.map_err(|error| match error.downcast_ref() {
             Some(Error::Stopped) => Interrupted { step: 0, output: args.output.clone() }.into(),
             _ => error,
@@ -264,13 +277,15 @@ pub(crate) fn learn(
     let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let first = model.card.history.len();
     model.learner.stop_by(stop);
+    model.learner.join(Arc::clone(team));
+    let save = |model: &Model| agree(&**team, if writes { model.save(&args.output) } else { Ok(()) });
     for step in first..steps {
-        let tensor = model.card.recipe.apply(events.tensor(step)?)?;
+        let tensor = model.card.recipe.apply_in(&**team, agree(&**team, events.tensor(step))?)?;
         match model.learn(&tensor) {
             Err(tensornoodl_data::Error::Tensor(Error::Stopped)) => {
                 // Nothing new is not worth the model that may be there.
                 if step > first {
-                    model.save(&args.output)?;
+                    save(&model)?;
                 }
                 return Err(Interrupted { step, output: args.output.clone() }.into());
             }
@@ -284,26 +299,42 @@ pub(crate) fn learn(
         ));
         each(step, &model)?;
         if args.checkpoint_every.is_some_and(|every| (step + 1) % every == 0) {
-            model.save(&args.output)?;
+            save(&model)?;
         }
     }
     bar.finish_and_clear();
-    model.save(&args.output)?;
-    if let Some(path) = &args.report {
+    save(&model)?;
+    if let Some(path) = args.report.as_ref().filter(|_| writes) {
         files::write(path, tensornoodl_report::html(&model)?)?;
     }
     Ok(model)
 }
 
+/// A file as the first rank has it, for all.
+fn load(team: &dyn Team, path: &Path) -> anyhow::Result<Model> {
+    let read = || fs::read(path).map_err(|error| DataError::Read { file: path.display().to_string(), error });
+    let own = agree(team, if team.rank() == 0 { read() } else { Ok(Vec::new()) })?;
+    let bytes = gather(team, own).swap_remove(0);
+    Ok(Model::from_bytes(&bytes, &path.display().to_string())?)
+}
+
+/// Whether it has one.
+fn exists(team: &dyn Team, path: &Path) -> bool {
+    let mut exists = [i8::from(team.rank() == 0 && path.exists())];
+    team.max(&mut exists);
+    exists[0] > 0
+}
+
 /// The model that is there, if it is of the same table and query.
 fn resumed(
-    path: &Path,
+    team: &dyn Team,
     args: &Args,
     events: &Events,
     query: &Query,
     recipe: &Recipe,
 ) -> anyhow::Result<Model> {
-    let mut model = Model::load(path)?;
+    let path = &args.output;
+    let mut model = load(team, path)?;
     let card = &model.card;
     let steps = events.steps.as_ref().map_or(vec!["all".to_owned()], |steps| steps.names.clone());
     let same = card.query == *query
@@ -324,10 +355,12 @@ fn resumed(
 }
 
 /// Takes the features of the model to start from.
-fn align(events: &mut Events, start: &Model, path: &Path) -> anyhow::Result<()> {
-    let cells = events.cells();
-    let lost = events.align(&start.card.features);
-    if lost > 0 && lost < cells {
+fn align(team: &dyn Team, events: &mut Events, start: &Model, path: &Path) -> anyhow::Result<()> {
+    let mut counts = [events.cells() as i64, 0];
+    counts[1] = events.align(&start.card.features) as i64;
+    team.sum(&mut counts);
+    let [cells, lost] = counts;
+    if lost > 0 && lost < cells && team.rank() == 0 {
         writeln!(
             io::stderr(),
             "noodl: {lost} of {cells} cells have features that {} does not know; they are left out",

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
@@ -10,7 +11,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use tensornoodl::recovery::{self, Outcome, Recovery};
 use tensornoodl::synthetic::{Plan, Planted, Values};
-use tensornoodl::{Error, Learner, Params, Passes, Rule, Samples, Solver};
+use tensornoodl::{Error, Learner, Params, Passes, Rule, Samples, Solver, Team};
 
 use crate::plot::{self, Curve};
 use crate::progress::{Goal, Progress};
@@ -258,13 +259,15 @@ fn parameter(name: &'static str, value: impl ToString, rule: &str) -> Error {
     Error::Parameter { name, value: value.to_string(), rule: rule.into() }
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
     args.check()?;
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or(0)).build()?;
-    pool.install(|| recover(args))
+    if let Some(threads) = args.threads {
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
+    }
+    recover(args, team)
 }
 
-fn recover(args: &Args) -> anyhow::Result<()> {
+fn recover(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
     let begun = Instant::now();
     let plan = args.plan();
     plan.check()?;
@@ -277,8 +280,10 @@ fn recover(args: &Args) -> anyhow::Result<()> {
         From::Data => (Recovery::from_nothing(planted, args.params()?)?, 1.0),
     };
 
+    recovery.join(Arc::clone(team));
+    let speaks = team.rank() == 0;
     let goal = Goal { tolerance: args.tolerance, max_steps: args.max_steps };
-    let mut progress = Progress::new(goal, args.quiet || args.json);
+    let mut progress = Progress::new(goal, args.quiet || args.json || !speaks);
     let mut errors = vec![start_error];
     let mut init_seconds = None;
     let mut stdout = io::stdout().lock();
@@ -286,13 +291,18 @@ fn recover(args: &Args) -> anyhow::Result<()> {
     while errors.len() == 1
         || errors.len() as u64 <= args.max_steps && errors.last().is_none_or(|error| *error > args.tolerance)
     {
+        let before = team.sent();
         let now = recovery.advance()?;
+        let sent = team.sent();
         errors.push(now.error_a);
         if args.start == From::Data {
             init_seconds.get_or_insert(now.step.search_time.as_secs_f64());
         }
-        if args.json {
-            serde_json::to_writer(&mut stdout, &StepRecord::new(&now, recovery.learner()))?;
+        if args.json && speaks {
+            let mut record = StepRecord::new(&now, recovery.learner());
+            record.exchanges = (team.size() > 1).then_some(sent.0 - before.0);
+            record.sent_bytes = (team.size() > 1).then_some(sent.1 - before.1);
+            serde_json::to_writer(&mut stdout, &record)?;
             writeln!(stdout)?;
         }
         progress.step(&now)?;
@@ -302,7 +312,9 @@ fn recover(args: &Args) -> anyhow::Result<()> {
     let outcome = recovery.outcome()?;
     let seconds = begun.elapsed();
     let converged = outcome.error_a <= args.tolerance;
-    if args.json {
+    if !speaks {
+        // The first rank speaks for all.
+    } else if args.json {
         serde_json::to_writer(&mut stdout, &OutcomeRecord::new(&outcome, seconds, converged, init_seconds))?;
         writeln!(stdout)?;
     } else {
@@ -409,6 +421,11 @@ struct StepRecord {
     encode_seconds: f64,
     update_seconds: f64,
     search_seconds: f64,
+    /// Of a team: exchanges of this rank, and bytes that it had for them, errors measured included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exchanges: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sent_bytes: Option<u64>,
 }
 
 impl StepRecord {
@@ -439,6 +456,8 @@ impl StepRecord {
             encode_seconds: step.encode_time.as_secs_f64(),
             update_seconds: step.update_time.as_secs_f64(),
             search_seconds: step.search_time.as_secs_f64(),
+            exchanges: None,
+            sent_bytes: None,
         }
     }
 }

@@ -1,0 +1,269 @@
+//! The team of an MPI job: `mpirun` or `srun` start as many processes, and this is how they speak to each other.
+//!
+//! MPI is called from the thread that began, and never blocks: every exchange is begun, then asked for until it is done. So a
+//! rank that does not come ends the job after a while instead of holding it up for ever, and is named.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+use mpi::collective::SystemOperation;
+use mpi::datatype::{Partition, PartitionMut};
+use mpi::environment::Universe;
+use mpi::point_to_point::{Destination, Source};
+use mpi::request::{Request, Scope, StaticScope};
+use mpi::topology::{Communicator, SimpleCommunicator};
+use mpi::traits::CommunicatorCollectives;
+use mpi::{Count, Rank, Threading};
+use tensornoodl::Team;
+
+/// Most elements of one message: MPI counts them in 32 bits.
+const MOST: usize = Count::MAX as usize;
+
+/// A rank of an MPI job.
+pub struct Mpi {
+    rank: usize,
+    size: usize,
+    thread: ThreadId,
+    patience: Duration,
+    most: usize,
+    /// Exchanges so far.
+    calls: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// What a rank is told that waits for long: which exchange another one waits in.
+const WAITING: i32 = 7;
+
+/// Keeps the job alive: MPI ends with it.
+pub struct Job(#[expect(dead_code, reason = "it ends when it is dropped")] Universe);
+
+/// Begins, once in a process and on its first thread. A rank that nobody has heard of for `patience` ends the job.
+///
+/// From now on a panic ends the job as well; unwinding would wait for the others for ever.
+pub fn begin(patience: Duration) -> Result<(Job, Mpi), String> {
+    let begun = mpi::initialize_with_threading(Threading::Funneled);
+    let (universe, threading) = begun.ok_or("MPI has begun already")?;
+    if threading < Threading::Funneled {
+        return Err("this MPI does not allow for threads (MPI_THREAD_FUNNELED)".into());
+    }
+    let world = universe.world();
+    let (rank, size) = (world.rank() as usize, world.size() as usize);
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        usual(panic);
+        tell(format_args!("rank {rank} of {size} has panicked, which ends the job"));
+        // Whichever thread it was: only the first one may speak to MPI.
+        std::process::abort();
+    }));
+    let mpi = Mpi {
+        rank,
+        size,
+        thread: thread::current().id(),
+        patience,
+        most: MOST,
+        calls: AtomicU64::new(0),
+        bytes: AtomicU64::new(0),
+    };
+    Ok((Job(universe), mpi))
+}
+
+/// One line, if anyone listens.
+fn tell(line: fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "noodl: {line}");
+}
+
+impl fmt::Debug for Mpi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} of {}", self.rank, self.size)
+    }
+}
+
+impl Mpi {
+    /// With messages of so many elements at most, for tests.
+    pub fn with_most(self, most: usize) -> Mpi {
+        Mpi { most: most.clamp(1, MOST), ..self }
+    }
+
+    /// Ends the job, all ranks of it, with this exit code.
+    pub fn abort(&self, code: i32) -> ! {
+        self.world().abort(code)
+    }
+
+    fn world(&self) -> SimpleCommunicator {
+        assert_eq!(thread::current().id(), self.thread, "only the thread that began speaks to MPI");
+        SimpleCommunicator::world()
+    }
+
+    /// Waits for an exchange that was begun.
+    fn wait<'a, D: ?Sized, S: Scope<'a>>(
+        &self,
+        world: &SimpleCommunicator,
+        call: u64,
+        mut request: Request<'a, D, S>,
+    ) {
+        let begun = Instant::now();
+        let mut told = false;
+        let mut here = vec![false; self.size];
+        here[self.rank] = true;
+        loop {
+            match request.test() {
+                Ok(_) => return,
+                Err(pending) => request = pending,
+            }
+            let waited = begun.elapsed();
+            // The others are near as a rule; then cores are for those that work.
+            match waited.as_micros() {
+                0..50 => std::hint::spin_loop(),
+                50..2000 => thread::yield_now(),
+                _ => thread::sleep(Duration::from_micros(100)),
+            }
+            if waited < self.patience / 2 {
+                continue;
+            }
+            if !std::mem::replace(&mut told, true) {
+                self.say(world, call);
+            }
+            self.listen(world, call, &mut here);
+            // Who is missing is known to the first two; the others leave it to them.
+            let grace = if self.rank < 2 { Duration::ZERO } else { Duration::from_secs(2) };
+            if waited >= self.patience + grace {
+                self.give_up(world, call, &here);
+            }
+        }
+    }
+
+    /// Tells the first two ranks that this one waits.
+    fn say(&self, world: &SimpleCommunicator, call: u64) {
+        for to in (0..self.size.min(2)).filter(|&to| to != self.rank) {
+            // Never asked for again: the job is about to end, or the message arrives.
+            let word: &'static u64 = Box::leak(Box::new(call));
+            let request =
+                world.process_at_rank(to as Rank).immediate_send_with_tag(StaticScope, word, WAITING);
+            std::mem::forget(request);
+        }
+    }
+
+    fn listen(&self, world: &SimpleCommunicator, call: u64, here: &mut [bool]) {
+        while let Some(status) = world.any_process().immediate_probe_with_tag(WAITING) {
+            let from = status.source_rank();
+            let (their, _): (u64, _) = world.process_at_rank(from).receive_with_tag(WAITING);
+            here[from as usize] |= their == call;
+        }
+    }
+
+    fn give_up(&self, world: &SimpleCommunicator, call: u64, here: &[bool]) -> ! {
+        let missing: Vec<String> =
+            (0..self.size).filter(|&rank| !here[rank]).map(|rank| rank.to_string()).collect();
+        let who = match (self.rank, missing.len()) {
+            (2.., _) => "another rank".into(),
+            (_, 1) => format!("rank {}", missing[0]),
+            _ => format!("ranks {}", missing.join(", ")),
+        };
+        tell(format_args!(
+            "rank {} of {} has waited {} s for {who} in exchange {call}: stopped, stuck, or cut off; the job ends",
+            self.rank,
+            self.size,
+            self.patience.as_secs()
+        ));
+        // An abort that cannot reach the others must not hold this one up either.
+        thread::spawn(|| {
+            thread::sleep(Duration::from_secs(5));
+            std::process::abort();
+        });
+        world.abort(1)
+    }
+
+    fn call(&self, bytes: usize) -> u64 {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.calls.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn reduce<T: mpi::traits::Equivalence + Copy>(&self, numbers: &mut [T], with: SystemOperation) {
+        let world = self.world();
+        let own = numbers.to_vec();
+        for (own, all) in own.chunks(self.most).zip(numbers.chunks_mut(self.most)) {
+            let call = self.call(size_of_val(own));
+            mpi::request::scope(|scope| {
+                let request = world.immediate_all_reduce_into(scope, own, all, with);
+                self.wait(&world, call, request);
+            });
+        }
+    }
+}
+
+impl Team for Mpi {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn sent(&self) -> (u64, u64) {
+        (self.calls.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+
+    fn sum(&self, numbers: &mut [i64]) {
+        self.reduce(numbers, SystemOperation::sum());
+    }
+
+    fn max(&self, numbers: &mut [i8]) {
+        self.reduce(numbers, SystemOperation::max());
+    }
+
+    fn exchange(&self, parcels: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+        assert_eq!(parcels.len(), self.size, "a parcel for every rank");
+        let world = self.world();
+        let lengths: Vec<u64> = parcels.iter().map(|parcel| parcel.len() as u64).collect();
+        let mut theirs = vec![0_u64; self.size];
+        let call = self.call(8 * self.size);
+        mpi::request::scope(|scope| {
+            let request = world.immediate_all_to_all_into(scope, &lengths[..], &mut theirs[..]);
+            self.wait(&world, call, request);
+        });
+        // Rounds of pieces whose sum can be counted; as many for everyone.
+        let piece = (self.most / self.size).max(1);
+        let longest = lengths.iter().chain(&theirs).max().copied().unwrap_or(0);
+        let mut rounds = [longest.div_ceil(piece as u64)];
+        self.reduce(&mut rounds, SystemOperation::max());
+        let mut received: Vec<Vec<u8>> =
+            theirs.iter().map(|length| Vec::with_capacity(*length as usize)).collect();
+        for round in 0..rounds[0] {
+            let part = |length: u64| {
+                let from = (round * piece as u64).min(length);
+                (from as usize, (length - from).min(piece as u64) as usize)
+            };
+            // Never empty: the address of nothing is 1, which says something else to Open MPI (MPI_IN_PLACE).
+            let mut out = Vec::with_capacity(1);
+            for parcel in &parcels {
+                let (from, length) = part(parcel.len() as u64);
+                out.extend_from_slice(&parcel[from..from + length]);
+            }
+            let counts =
+                |lengths: &[u64]| -> Vec<Count> { lengths.iter().map(|l| part(*l).1 as Count).collect() };
+            let starts = |counts: &[Count]| -> Vec<Count> {
+                counts.iter().scan(0, |sum, count| Some(std::mem::replace(sum, *sum + count))).collect()
+            };
+            let (send, receive) = (counts(&lengths), counts(&theirs));
+            let (send_starts, receive_starts) = (starts(&send), starts(&receive));
+            let mut into = vec![0_u8; 1.max(receive.iter().sum::<Count>() as usize)];
+            let call = self.call(out.len());
+            let all = Partition::new(&out[..], &send[..], &send_starts[..]);
+            let mut mine = PartitionMut::new(&mut into[..], &receive[..], &receive_starts[..]);
+            mpi::request::scope(|scope| {
+                let request = world.immediate_all_to_all_varcount_into(scope, &all, &mut mine);
+                self.wait(&world, call, request);
+            });
+            for (rank, parcel) in received.iter_mut().enumerate() {
+                parcel.extend_from_slice(&into[receive_starts[rank] as usize..][..receive[rank] as usize]);
+            }
+        }
+        received
+    }
+}
