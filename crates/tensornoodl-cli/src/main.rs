@@ -130,19 +130,19 @@ fn main() -> ExitCode {
         Err(error) if io_error(&error) == Some(io::ErrorKind::BrokenPipe) => ExitCode::SUCCESS,
         Err(error) => {
             let what = if io_error(&error).is_some() { "cannot write the output: " } else { "" };
-            ranks.fail(exit_code(&error), |rank| complain(&format!("{rank}{what}{error:#}")))
+            let elsewhere = matches!(core(&error), Some(tensornoodl::Error::Elsewhere { .. }));
+            ranks.fail(exit_code(&error), elsewhere, |rank| complain(&format!("{rank}{what}{error:#}")))
         }
     }
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
-    let core = match error.downcast_ref() {
+    match error.downcast_ref() {
         Some(tensornoodl_data::Error::Write { .. }) => return 1,
         Some(tensornoodl_data::Error::Axis { .. } | tensornoodl_data::Error::Action(_)) => return 2,
-        Some(tensornoodl_data::Error::Tensor(core)) => Some(core),
-        _ => error.downcast_ref(),
-    };
-    if let Some(tensornoodl::Error::Parameter { .. }) = core {
+        _ => {}
+    }
+    if let Some(tensornoodl::Error::Parameter { .. }) = core(error) {
         2
     } else if error.is::<tensornoodl_data::Error>() {
         3
@@ -152,6 +152,14 @@ fn exit_code(error: &anyhow::Error) -> u8 {
         130
     } else {
         1
+    }
+}
+
+/// What the core says, if it does.
+fn core(error: &anyhow::Error) -> Option<&tensornoodl::Error> {
+    match error.downcast_ref() {
+        Some(tensornoodl_data::Error::Tensor(core)) => Some(core),
+        _ => error.downcast_ref(),
     }
 }
 

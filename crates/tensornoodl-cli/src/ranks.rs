@@ -91,21 +91,15 @@ impl Ranks {
         Ok(Ranks { team: Arc::clone(&mpi) as Arc<dyn Team>, mpi: Some((job, mpi)) })
     }
 
-    /// Whether this rank speaks for all.
-    pub(crate) fn speaks(&self) -> bool {
-        self.team.rank() == 0
-    }
-
-    /// The end of a command that failed: no other rank waits for this one.
-    pub(crate) fn fail(&self, code: u8, complain: impl FnOnce(&str)) -> ExitCode {
+    /// The end of a command that failed, here or `elsewhere`: no other rank waits for this one.
+    pub(crate) fn fail(&self, code: u8, elsewhere: bool, complain: impl FnOnce(&str)) -> ExitCode {
         let prefix = match self.team.size() {
             1 => String::new(),
             _ => format!("rank {}: ", self.team.rank()),
         };
-        // Where all have failed, the first one says why.
-        if !self.speaks() {
-            std::thread::sleep(std::time::Duration::from_millis(500));
-        }
+        // Whoever knows why says so, and ends the others: the one where it failed, and if that is all of them, the first.
+        let turn = u64::from(self.team.rank() > 0) + 2 * u64::from(elsewhere);
+        std::thread::sleep(std::time::Duration::from_secs(turn));
         complain(&prefix);
         #[cfg(feature = "mpi")]
         if let Some((_, mpi)) = &self.mpi {

@@ -76,14 +76,15 @@ pub fn agree<T, E: From<Error> + Display>(team: &dyn Team, outcome: Result<T, E>
     if alarm[0] == 0 { outcome } else { Err(blame(team, outcome)) }
 }
 
-/// The error of this rank, or else of the first that has one. All ranks ask, because one has.
+/// The error of the first rank that has one: itself there, told of on the others. All ranks ask, because one has.
 pub(crate) fn blame<T, E: From<Error> + Display>(team: &dyn Team, outcome: Result<T, E>) -> E {
     let own = outcome.as_ref().map_or_else(|error| error.to_string(), |_| String::new());
     let causes = gather(team, own.into_bytes());
-    let cause = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
-    let first = causes.iter().enumerate().find(|(_, cause)| !cause.is_empty());
-    let (rank, cause) = first.map_or((0, String::new()), |(rank, bytes)| (rank, cause(bytes)));
-    outcome.err().unwrap_or_else(|| Error::Elsewhere { rank, cause }.into())
+    let rank = causes.iter().position(|cause| !cause.is_empty()).unwrap_or(0);
+    match outcome {
+        Err(error) if rank == team.rank() => error,
+        _ => Error::Elsewhere { rank, cause: String::from_utf8_lossy(&causes[rank]).into_owned() }.into(),
+    }
 }
 
 /// The share of a rank in `count` things that are spread evenly.
