@@ -96,11 +96,15 @@ impl std::error::Error for Interrupted {}
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
-        Err(_) if ranks::is_silent() => return ExitCode::from(2),
+        Err(error) if ranks::is_silent() => return ExitCode::from(if error.use_stderr() { 2 } else { 0 }),
         Err(error) => return refuse(&error),
     };
-    let spread = matches!(args.command, Command::Learn(_) | Command::Recover(_));
-    let ranks = match ranks::Ranks::begin(spread) {
+    let (spread, threaded) = match &args.command {
+        Command::Learn(_) => (true, false),
+        Command::Recover(args) => (true, args.has_threads()),
+        _ => (false, false),
+    };
+    let ranks = match ranks::Ranks::begin(spread, threaded) {
         Ok(ranks) => ranks,
         Err(_) if ranks::is_silent() => return ExitCode::from(2),
         Err(error) => {
@@ -127,7 +131,9 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         // The reader has seen enough (`noodl ... | head`): not a failure.
-        Err(error) if io_error(&error) == Some(io::ErrorKind::BrokenPipe) => ExitCode::SUCCESS,
+        Err(error) if io_error(&error) == Some(io::ErrorKind::BrokenPipe) && ranks.team.size() == 1 => {
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             let what = if io_error(&error).is_some() { "cannot write the output: " } else { "" };
             let elsewhere = matches!(core(&error), Some(tensornoodl::Error::Elsewhere { .. }));

@@ -1,12 +1,14 @@
 //! The team of an MPI job: `mpirun` or `srun` start as many processes, and this is how they speak to each other.
 //!
-//! MPI is called from the thread that began, and never blocks: every exchange is begun, then asked for until it is done. So a
-//! rank that does not come ends the job after a while instead of holding it up for ever, and is named.
+//! MPI is called from the thread that began, and does not block as a rule: every exchange is begun, then asked for until it is
+//! done. So a rank that does not come ends the job after a while instead of holding it up for ever, and is named. Calls that do
+//! block, because a link is cut or a launcher is gone, are ended by a second thread, which does nothing else.
 
 #![forbid(unsafe_code)]
 
 use std::fmt;
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
@@ -30,6 +32,7 @@ pub struct Mpi {
     size: usize,
     thread: ThreadId,
     patience: Duration,
+    watch: Arc<Watch>,
     most: usize,
     /// Exchanges so far.
     calls: AtomicU64,
@@ -39,14 +42,92 @@ pub struct Mpi {
 /// What a rank is told that waits for long: which exchange another one waits in.
 const WAITING: i32 = 7;
 
-/// Keeps the job alive: MPI ends with it.
-pub struct Job(#[expect(dead_code, reason = "it ends when it is dropped")] Universe);
+/// What a rank that gives up has more than patience: for the others to say so first, and for MPI to end them all.
+const GRACE: Duration = Duration::from_secs(10);
 
-/// Begins, once in a process and on its first thread. A rank that nobody has heard of for `patience` ends the job.
+/// How long an abort may take that cannot reach the others.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Keeps the job alive: MPI ends with it.
+pub struct Job {
+    watch: Arc<Watch>,
+    #[expect(dead_code, reason = "it ends when it is dropped")]
+    universe: Universe,
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        // The end waits for all ranks, as an exchange does.
+        self.watch.stay();
+    }
+}
+
+/// Knows whether the first thread is inside MPI, and ends the process if it stays there.
+#[derive(Debug)]
+struct Watch {
+    /// Odd while it is inside; never the same twice.
+    turn: AtomicU64,
+    /// Milliseconds that it may stay.
+    most: AtomicU64,
+}
+
+/// Leaves when it is dropped.
+struct Inside<'a>(&'a Watch);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.turn.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Watch {
+    /// How often it looks. It counts looks and not hours: those that a whole job is suspended for are nobody's fault.
+    const TICK: Duration = Duration::from_millis(100);
+
+    fn begin(patience: Duration) -> Arc<Watch> {
+        let most = (patience + GRACE).as_millis() as u64;
+        let watch = Arc::new(Watch { turn: AtomicU64::new(0), most: AtomicU64::new(most) });
+        let eyes = Arc::clone(&watch);
+        thread::spawn(move || eyes.look());
+        watch
+    }
+
+    fn enter(&self) -> Inside<'_> {
+        self.turn.fetch_add(1, Ordering::Relaxed);
+        Inside(self)
+    }
+
+    /// Enters, wherever it is, and does not leave again.
+    fn stay(&self) {
+        let turn = self.turn.load(Ordering::Relaxed);
+        self.turn.store((turn + 2) | 1, Ordering::Relaxed);
+    }
+
+    fn look(&self) -> ! {
+        let (mut turn, mut waited) = (0, Duration::ZERO);
+        loop {
+            thread::sleep(Watch::TICK);
+            let now = self.turn.load(Ordering::Relaxed);
+            waited = if now == turn && now % 2 == 1 { waited + Watch::TICK } else { Duration::ZERO };
+            turn = now;
+            if waited >= Duration::from_millis(self.most.load(Ordering::Relaxed)) {
+                tell(format_args!("MPI has not come back for {} s; this rank ends", waited.as_secs()));
+                std::process::abort();
+            }
+        }
+    }
+}
+
+/// Begins, once in a process and on its first thread. A rank that does not come to an exchange for `patience` ends the job. It must be
+/// longer than what ranks compute between two exchanges may differ by: one that computes cannot be told from one that hangs.
 ///
 /// From now on a panic ends the job as well; unwinding would wait for the others for ever.
 pub fn begin(patience: Duration) -> Result<(Job, Mpi), String> {
-    let begun = mpi::initialize_with_threading(Threading::Funneled);
+    let watch = Watch::begin(patience);
+    let begun = {
+        let _inside = watch.enter();
+        mpi::initialize_with_threading(Threading::Funneled)
+    };
     let (universe, threading) = begun.ok_or("MPI has begun already")?;
     if threading < Threading::Funneled {
         return Err("this MPI does not allow for threads (MPI_THREAD_FUNNELED)".into());
@@ -65,11 +146,12 @@ pub fn begin(patience: Duration) -> Result<(Job, Mpi), String> {
         size,
         thread: thread::current().id(),
         patience,
+        watch: Arc::clone(&watch),
         most: MOST,
         calls: AtomicU64::new(0),
         bytes: AtomicU64::new(0),
     };
-    Ok((Job(universe), mpi))
+    Ok((Job { watch, universe }, mpi))
 }
 
 /// One line, if anyone listens.
@@ -91,6 +173,8 @@ impl Mpi {
 
     /// Ends the job, all ranks of it, with this exit code.
     pub fn abort(&self, code: i32) -> ! {
+        self.watch.most.store(FAREWELL.as_millis() as u64, Ordering::Relaxed);
+        self.watch.stay();
         self.world().abort(code)
     }
 
@@ -106,7 +190,7 @@ impl Mpi {
         call: u64,
         mut request: Request<'a, D, S>,
     ) {
-        let begun = Instant::now();
+        let (mut waited, mut looked) = (Duration::ZERO, Instant::now());
         let mut told = false;
         let mut here = vec![false; self.size];
         here[self.rank] = true;
@@ -115,7 +199,10 @@ impl Mpi {
                 Ok(_) => return,
                 Err(pending) => request = pending,
             }
-            let waited = begun.elapsed();
+            // As long as it takes between two looks: more is time in which this rank was suspended itself.
+            let now = Instant::now();
+            waited += (now - looked).min(Duration::from_secs(1));
+            looked = now;
             // The others are near as a rule; then cores are for those that work.
             match waited.as_micros() {
                 0..50 => std::hint::spin_loop(),
@@ -132,7 +219,7 @@ impl Mpi {
             // Who is missing is known to the first two; the others leave it to them.
             let grace = if self.rank < 2 { Duration::ZERO } else { Duration::from_secs(2) };
             if waited >= self.patience + grace {
-                self.give_up(world, call, &here);
+                self.give_up(call, &here);
             }
         }
     }
@@ -152,11 +239,12 @@ impl Mpi {
         while let Some(status) = world.any_process().immediate_probe_with_tag(WAITING) {
             let from = status.source_rank();
             let (their, _): (u64, _) = world.process_at_rank(from).receive_with_tag(WAITING);
-            here[from as usize] |= their == call;
+            // Some are through with an exchange that others still wait in; words of long ago do not count.
+            here[from as usize] |= their + 1 >= call;
         }
     }
 
-    fn give_up(&self, world: &SimpleCommunicator, call: u64, here: &[bool]) -> ! {
+    fn give_up(&self, call: u64, here: &[bool]) -> ! {
         let missing: Vec<String> =
             (0..self.size).filter(|&rank| !here[rank]).map(|rank| rank.to_string()).collect();
         let who = match (self.rank, missing.len()) {
@@ -170,27 +258,26 @@ impl Mpi {
             self.size,
             self.patience.as_secs()
         ));
-        // An abort that cannot reach the others must not hold this one up either.
-        thread::spawn(|| {
-            thread::sleep(Duration::from_secs(5));
-            std::process::abort();
-        });
-        world.abort(1)
+        self.abort(1)
     }
 
-    fn call(&self, bytes: usize) -> u64 {
+    /// Makes an exchange, which is told its number.
+    fn call(&self, bytes: usize, exchange: impl FnOnce(u64)) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.calls.fetch_add(1, Ordering::Relaxed) + 1
+        let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let _inside = self.watch.enter();
+        exchange(call);
     }
 
     fn reduce<T: mpi::traits::Equivalence + Copy>(&self, numbers: &mut [T], with: SystemOperation) {
         let world = self.world();
         let own = numbers.to_vec();
         for (own, all) in own.chunks(self.most).zip(numbers.chunks_mut(self.most)) {
-            let call = self.call(size_of_val(own));
-            mpi::request::scope(|scope| {
-                let request = world.immediate_all_reduce_into(scope, own, all, with);
-                self.wait(&world, call, request);
+            self.call(size_of_val(own), |call| {
+                mpi::request::scope(|scope| {
+                    let request = world.immediate_all_reduce_into(scope, own, all, with);
+                    self.wait(&world, call, request);
+                });
             });
         }
     }
@@ -222,10 +309,11 @@ impl Team for Mpi {
         let world = self.world();
         let lengths: Vec<u64> = parcels.iter().map(|parcel| parcel.len() as u64).collect();
         let mut theirs = vec![0_u64; self.size];
-        let call = self.call(8 * self.size);
-        mpi::request::scope(|scope| {
-            let request = world.immediate_all_to_all_into(scope, &lengths[..], &mut theirs[..]);
-            self.wait(&world, call, request);
+        self.call(8 * self.size, |call| {
+            mpi::request::scope(|scope| {
+                let request = world.immediate_all_to_all_into(scope, &lengths[..], &mut theirs[..]);
+                self.wait(&world, call, request);
+            });
         });
         // Rounds of pieces whose sum can be counted; as many for everyone.
         let piece = (self.most / self.size).max(1);
@@ -253,12 +341,13 @@ impl Team for Mpi {
             let (send, receive) = (counts(&lengths), counts(&theirs));
             let (send_starts, receive_starts) = (starts(&send), starts(&receive));
             let mut into = vec![0_u8; 1.max(receive.iter().sum::<Count>() as usize)];
-            let call = self.call(out.len());
             let all = Partition::new(&out[..], &send[..], &send_starts[..]);
             let mut mine = PartitionMut::new(&mut into[..], &receive[..], &receive_starts[..]);
-            mpi::request::scope(|scope| {
-                let request = world.immediate_all_to_all_varcount_into(scope, &all, &mut mine);
-                self.wait(&world, call, request);
+            self.call(out.len(), |call| {
+                mpi::request::scope(|scope| {
+                    let request = world.immediate_all_to_all_varcount_into(scope, &all, &mut mine);
+                    self.wait(&world, call, request);
+                });
             });
             for (rank, parcel) in received.iter_mut().enumerate() {
                 parcel.extend_from_slice(&into[receive_starts[rank] as usize..][..receive[rank] as usize]);

@@ -237,6 +237,11 @@ impl Args {
         })
     }
 
+    /// Whether it makes its threads itself.
+    pub(crate) fn has_threads(&self) -> bool {
+        self.threads.is_some()
+    }
+
     /// What the core does not know of.
     fn check(&self) -> Result<(), Error> {
         if !(self.tolerance >= 0.0 && self.tolerance < 1.0) {

@@ -3,6 +3,9 @@
 // Each file of tests uses some of these.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
+#[cfg(feature = "mpi")]
+pub mod mpi;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

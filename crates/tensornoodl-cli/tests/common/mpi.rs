@@ -1,0 +1,206 @@
+//! Jobs of several ranks, started by `mpirun` as a user would.
+
+// Each file of tests uses some of these.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use assert_cmd::cargo::cargo_bin;
+
+/// Past the harness, which keeps what passing tests print.
+pub fn say(line: &str) {
+    writeln!(io::stderr(), "{line}").unwrap();
+}
+
+/// One job at a time: ranks share the cores. Nothing if there is no `mpirun`, and that is said.
+pub fn turn() -> Option<MutexGuard<'static, ()>> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    if Command::new("mpirun").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        return Some(turn);
+    }
+    say("MPI was not tested: there is no mpirun (Debian's package openmpi-bin has one)");
+    None
+}
+
+/// `mpirun` for so many ranks on this machine, however few cores it has, and whoever is asking.
+pub fn launcher(ranks: usize) -> Command {
+    let mut command = Command::new("mpirun");
+    command.args(["--oversubscribe", "--bind-to", "none", "-n", &ranks.to_string()]);
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    // Containers may forbid one process to read another's memory; sums go through shared memory as well.
+    command.env("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+    command
+}
+
+/// Runs the program as so many ranks, to its end.
+pub fn mpirun(ranks: usize, args: &str) -> Output {
+    let ended = Job::of_noodl(ranks, args, &[]).end(Duration::from_secs(120));
+    Output { status: ended.status, stdout: ended.stdout.into_bytes(), stderr: ended.stderr.into_bytes() }
+}
+
+/// A job on its way. Its processes are known by a variable that all of them have; none outlives it.
+pub struct Job {
+    launcher: Child,
+    begun: Instant,
+    mark: String,
+    files: [PathBuf; 2],
+}
+
+/// What is left of a job.
+pub struct Ended {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+    /// When the launcher ended, from the start.
+    pub at: Instant,
+}
+
+impl Ended {
+    /// The exit code, with all that was said if it is none.
+    pub fn code(&self) -> i32 {
+        self.status.code().unwrap_or_else(|| panic!("{}: {}", self.status, self.stderr))
+    }
+}
+
+impl Job {
+    pub fn of_noodl(ranks: usize, args: &str, variables: &[(&str, &str)]) -> Job {
+        let mut command = launcher(ranks);
+        command.arg(cargo_bin!("noodl")).args(args.split_whitespace()).envs(variables.iter().copied());
+        Job::start(command)
+    }
+
+    pub fn start(mut command: Command) -> Job {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let mark = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let files = ["out", "err"].map(|end| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{mark}.{end}")));
+        let [stdout, stderr] = files.each_ref().map(|file| Stdio::from(fs::File::create(file).unwrap()));
+        command.env("NOODL_TEST_JOB", &mark).stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+        Job { launcher: command.spawn().unwrap(), begun: Instant::now(), mark, files }
+    }
+
+    /// The processes that are there, by rank.
+    pub fn ranks(&self) -> Vec<(usize, u32)> {
+        let mut ranks = Vec::new();
+        for entry in fs::read_dir("/proc").unwrap() {
+            let Some(pid) = entry.unwrap().file_name().to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            // It may be gone by now; what has no variables is about to go.
+            let Ok(variables) = fs::read(format!("/proc/{pid}/environ")) else { continue };
+            let is = |name: &str| {
+                variables.split(|byte| *byte == 0).find_map(|line| line.strip_prefix(name.as_bytes()))
+            };
+            let rank = is("OMPI_COMM_WORLD_RANK=").map(String::from_utf8_lossy);
+            if let (Some(mark), Some(rank)) = (is("NOODL_TEST_JOB="), rank)
+                && mark == self.mark.as_bytes()
+            {
+                ranks.push((rank.parse().unwrap(), pid));
+            }
+        }
+        ranks.sort_unstable();
+        ranks
+    }
+
+    pub fn launcher(&self) -> u32 {
+        self.launcher.id()
+    }
+
+    /// The process of a rank that is there.
+    pub fn pid(&self, rank: usize) -> u32 {
+        self.ranks().into_iter().find(|(at, _)| *at == rank).unwrap().1
+    }
+
+    pub fn stdout(&self) -> String {
+        fs::read_to_string(&self.files[0]).unwrap()
+    }
+
+    /// Waits until so many lines are written: it is in the middle of its work.
+    pub fn has_lines(&mut self, lines: usize) {
+        while self.stdout().lines().count() < lines {
+            assert!(self.begun.elapsed() < Duration::from_secs(60), "it does not begin");
+            assert!(self.launcher.try_wait().unwrap().is_none(), "it has ended");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.launcher.try_wait().unwrap().is_some()
+    }
+
+    /// Its end, which must come within `limit` from now: of the launcher and of all ranks.
+    pub fn end(mut self, limit: Duration) -> Ended {
+        let now = Instant::now();
+        let said = |job: &Job| fs::read_to_string(&job.files[1]).unwrap_or_default();
+        let status = loop {
+            if let Some(status) = self.launcher.try_wait().unwrap() {
+                break status;
+            }
+            assert!(now.elapsed() < limit, "mpirun is still there after {limit:?}: {}", said(&self));
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let at = Instant::now();
+        loop {
+            let ranks = self.ranks();
+            if ranks.is_empty() {
+                break;
+            }
+            assert!(now.elapsed() < limit, "{ranks:?} are still there after {limit:?}: {}", said(&self));
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let [stdout, stderr] = self.files.each_ref().map(|file| fs::read_to_string(file).unwrap());
+        Ended { status, stdout, stderr, at }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        // After a failed test. The launcher is ours, and so are its ranks.
+        if self.launcher.try_wait().is_ok_and(|status| status.is_none()) {
+            let _ = self.launcher.kill();
+            let _ = self.launcher.wait();
+        }
+        for (_, pid) in self.ranks() {
+            signal(pid, "KILL");
+        }
+        self.files.iter().for_each(|file| drop(fs::remove_file(file)));
+    }
+}
+
+/// Sends a signal, if there is anyone.
+pub fn signal(pid: u32, name: &str) {
+    let _ = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).stderr(Stdio::null()).status();
+}
+
+/// So many days of three teams, each with things of its own to do; the second and the third come later.
+pub fn days(folder: &Path, days: usize) -> PathBuf {
+    let mut text = String::from("day,kind,from,to,size,x,y\n");
+    let teams = [["ann", "bob", "cid", "dot"], ["eve", "fay", "gus", "hal"], ["ida", "jon", "kim", "leo"]];
+    let mut event = 0_usize;
+    for day in 0..days {
+        for (at, team) in teams.iter().enumerate().filter(|(at, _)| 10 * day >= 3 * days * at) {
+            for (from, to) in team.iter().flat_map(|from| team.iter().map(move |to| (from, to))) {
+                for kind in 4 * at..4 * at + 4 {
+                    for _ in 0..1 + event * 7919 / 8 % 3 {
+                        let size = (event * 37 % 1000) as f64 / 10.0 + 0.1;
+                        text += &format!(
+                            "{day:03},{kind},{from},{to},{size},{},{}\n",
+                            kind % 4,
+                            kind / 4
+                        );
+                    }
+                    event += 1;
+                }
+            }
+        }
+    }
+    let path = folder.join("days.csv");
+    fs::write(&path, text).unwrap();
+    path
+}
