@@ -29,7 +29,9 @@ mod without {
     fn started(args: &[&str], variables: &[(&str, &str)]) -> Output {
         let mut command = Command::new(cargo_bin!("noodl"));
         // Whatever these tests were started by.
-        for name in ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "PMIX_RANK"] {
+        for name in
+            ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "PMIX_RANK"]
+        {
             command.env_remove(name);
         }
         command.args(args).envs(variables.iter().copied()).output().unwrap()
@@ -76,12 +78,10 @@ mod without {
 mod with {
     use std::fs;
     use std::path::Path;
-    use std::process::Command;
-    use std::time::Duration;
 
     use serde_json::Value;
 
-    use crate::common::mpi::{Job, days, launcher, mpirun, turn};
+    use crate::common::mpi::{days, mpirun, turn};
     use crate::common::{folder, noodl, stderr, stdout};
 
     /// What does not depend on who works on it: all but times, exchanges, and two sums over ranks in their order, the last bits
@@ -90,7 +90,8 @@ mod with {
         let (mut same, mut near) = (Vec::new(), Vec::new());
         for line in lines.lines() {
             let Value::Object(mut record) = serde_json::from_str(line).unwrap() else { panic!("{line}") };
-            record.retain(|name, _| !name.ends_with("seconds") && name != "exchanges" && name != "sent_bytes");
+            record
+                .retain(|name, _| !name.ends_with("seconds") && name != "exchanges" && name != "sent_bytes");
             for name in ["error_x", "oracle_error_a"] {
                 near.extend(record.remove(name).and_then(|error| error.as_f64()));
             }
@@ -122,7 +123,10 @@ mod with {
                 let (others, roughly) = told(&stdout(&team));
                 assert_eq!(others, same, "{way}, {ranks} ranks");
                 let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-12 * a.max(1e-3);
-                assert!(near.len() == roughly.len() && near.iter().zip(&roughly).all(close), "{near:?} {roughly:?}");
+                assert!(
+                    near.len() == roughly.len() && near.iter().zip(&roughly).all(close),
+                    "{near:?} {roughly:?}"
+                );
             }
         }
     }
@@ -153,7 +157,7 @@ mod with {
         let axes = format!("{table} --feature kind --row from --col to");
         for way in [
             "",
-            "--recipe log2,scale,center",
+            "--recipe log2,scale,center --patterns 3",
             "--step day",
             "--step day --value sum(size) --checkpoint-every 5",
             "--step day --value mean(size) --keep-rows 10 --patterns 3",
@@ -180,36 +184,17 @@ mod with {
             }
         }
         fs::write(&table, text).unwrap();
-        let axes =
-            format!("{} --feature feature --row row --col col --value sum(value) --step step", table.display());
+        let axes = format!(
+            "{} --feature feature --row row --col col --value sum(value) --step step",
+            table.display()
+        );
         same_file(&folder, &format!("{axes} --tau 0.5 --code-floor 1 --patterns 8"));
-        same_file(&folder, &format!("{axes} --tau 0.5 --code-floor 1 --patterns 8 --passes auto --eta-x 0.3"));
+        same_file(
+            &folder,
+            &format!("{axes} --tau 0.5 --code-floor 1 --patterns 8 --passes auto --eta-x 0.3"),
+        );
         // In the units of the data.
         same_file(&folder, &format!("{axes} --tau 0.5 --code-floor 1 --patterns 8 --eta-a 0.01 --passes 2"));
-    }
-
-    /// Messages of few elements: what is longer than MPI can count is sent in pieces.
-    #[test]
-    fn messages_in_pieces() {
-        let Some(_turn) = turn() else { return };
-        let check = check();
-        for (ranks, most) in [(3, "1"), (3, "7"), (4, "64"), (2, "1000"), (3, "")] {
-            let mut command = launcher(ranks);
-            command.arg(&check).args(Some(most).filter(|most| !most.is_empty()));
-            let ended = Job::start(command).end(Duration::from_secs(60));
-            assert!(ended.status.success(), "{ranks} ranks, {most}: {}", ended.stderr);
-        }
-    }
-
-    /// The example `check` of the crate that speaks to MPI, built beside the program.
-    fn check() -> std::path::PathBuf {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--release", "--quiet", "-p", "tensornoodl-mpi", "--example", "check"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .output()
-            .unwrap();
-        assert!(built.status.success(), "{}", stderr(&built));
-        Path::new(env!("CARGO_BIN_EXE_noodl")).parent().unwrap().join("examples/check")
     }
 
     /// What a step costs in exchanges does not grow with the ranks, nor with the tensors.

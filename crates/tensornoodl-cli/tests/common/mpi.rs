@@ -79,7 +79,8 @@ impl Job {
     pub fn start(mut command: Command) -> Job {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let mark = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let files = ["out", "err"].map(|end| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{mark}.{end}")));
+        let files =
+            ["out", "err"].map(|end| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{mark}.{end}")));
         let [stdout, stderr] = files.each_ref().map(|file| Stdio::from(fs::File::create(file).unwrap()));
         command.env("NOODL_TEST_JOB", &mark).stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         Job { launcher: command.spawn().unwrap(), begun: Instant::now(), mark, files }
@@ -189,11 +190,7 @@ pub fn days(folder: &Path, days: usize) -> PathBuf {
                 for kind in 4 * at..4 * at + 4 {
                     for _ in 0..1 + event * 7919 / 8 % 3 {
                         let size = (event * 37 % 1000) as f64 / 10.0 + 0.1;
-                        text += &format!(
-                            "{day:03},{kind},{from},{to},{size},{},{}\n",
-                            kind % 4,
-                            kind / 4
-                        );
+                        text += &format!("{day:03},{kind},{from},{to},{size},{},{}\n", kind % 4, kind / 4);
                     }
                     event += 1;
                 }

@@ -1,0 +1,161 @@
+//! Jobs over three hosts: network namespaces of this machine, made by the test and gone with it, with a name and an address each.
+
+#![cfg(all(feature = "mpi", target_os = "linux"))]
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use assert_cmd::cargo::cargo_bin;
+use common::mpi::{Job, days, say, signal, turn};
+use common::{folder, noodl, stderr, stdout};
+use serde_json::Value;
+
+const HOSTS: [u32; 3] = [1, 2, 3];
+
+/// Three hosts on one cable, and nothing else on it.
+struct Hosts {
+    /// Names of namespaces begin with it.
+    name: String,
+    /// What `mpirun` calls to start something elsewhere.
+    agent: PathBuf,
+}
+
+fn ip(words: &str) -> Result<(), String> {
+    let output =
+        Command::new("ip").args(words.split_whitespace()).output().map_err(|error| error.to_string())?;
+    if output.status.success() { Ok(()) } else { Err(format!("ip {words}: {}", stderr(&output).trim())) }
+}
+
+impl Hosts {
+    /// Nothing where it is not allowed, and that is said.
+    fn new(test: &str) -> Option<Hosts> {
+        let name = format!("noodl-{}", std::process::id());
+        let agent = folder(test).join("agent");
+        let script = format!(
+            "#!/bin/sh\nhost=${{1##*.}}; shift\nexec ip netns exec {name}-$host unshare --uts sh -c \"hostname host$host; $*\"\n"
+        );
+        fs::write(&agent, script).unwrap();
+        fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+        // From here on whatever was made goes away again.
+        let hosts = Hosts { name, agent };
+        match hosts.connect() {
+            Ok(()) => Some(hosts),
+            Err(why) => {
+                say(&format!(
+                    "MPI was not tested over hosts: no network namespaces can be made here ({why})"
+                ));
+                None
+            }
+        }
+    }
+
+    fn connect(&self) -> Result<(), String> {
+        let name = &self.name;
+        ip(&format!("netns add {name}-cable"))?;
+        ip(&format!("-n {name}-cable link add cable type bridge"))?;
+        ip(&format!("-n {name}-cable link set cable up"))?;
+        for host in HOSTS {
+            ip(&format!("netns add {name}-{host}"))?;
+            ip(&format!(
+                "link add wire netns {name}-{host} type veth peer name to{host} netns {name}-cable"
+            ))?;
+            ip(&format!("-n {name}-cable link set to{host} master cable up"))?;
+            ip(&format!("-n {name}-{host} addr add 10.77.0.{host}/24 dev wire"))?;
+            ip(&format!("-n {name}-{host} link set wire up"))?;
+            ip(&format!("-n {name}-{host} link set lo up"))?;
+        }
+        let named = Command::new("unshare").args(["--uts", "hostname", "host"]).output();
+        if named.is_ok_and(|output| output.status.success()) { Ok(()) } else { Err("unshare --uts".into()) }
+    }
+
+    /// A rank on each.
+    fn job(&self, args: &str, patience: &str) -> Job {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &format!("{}-1", self.name), "unshare", "--uts", "sh", "-c"]);
+        command.args(["hostname host1; exec \"$@\"", "sh", "mpirun", "-n", "3", "--bind-to", "none"]);
+        command.args(["--host", "10.77.0.1,10.77.0.2,10.77.0.3", "--mca", "plm_rsh_agent"]).arg(&self.agent);
+        let net = "10.77.0.0/24";
+        command.args(["--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", net]);
+        command.args(["--mca", "oob_tcp_if_include", net, "-x", "NOODL_TEST_JOB", "-x", "NOODL_PATIENCE"]);
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        command.env("NOODL_PATIENCE", patience);
+        command.arg(cargo_bin!("noodl")).args(args.split_whitespace());
+        Job::start(command)
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for end in ["1", "2", "3", "cable"] {
+            let name = format!("{}-{end}", self.name);
+            // Nothing is left in it, or the launcher's own helpers are, which have lost their launcher.
+            let pids = Command::new("ip").args(["netns", "pids", &name]).stderr(Stdio::null()).output();
+            let pids = pids.map(|output| stdout(&output)).unwrap_or_default();
+            pids.lines().filter_map(|pid| pid.parse().ok()).for_each(|pid| signal(pid, "KILL"));
+            let _ = ip(&format!("netns del {name}"));
+        }
+    }
+}
+
+const RECOVER: &str = "recover --json --n 60 --patterns 30 --rows 60 --cols 60 --noise 0.1 --tolerance 0";
+
+/// The errors of A, to the bit.
+fn errors(lines: &str) -> Vec<String> {
+    let error = |line: &str| serde_json::from_str::<Value>(line).unwrap()["error_a"].to_string();
+    lines.lines().map(error).collect()
+}
+
+#[test]
+fn three_hosts_learn_what_one_process_does() {
+    let Some(_turn) = turn() else { return };
+    let Some(hosts) = Hosts::new("mpi_three_hosts_agent") else { return };
+    let args = format!("{RECOVER} --max-steps 5");
+    let (alone, team) = (noodl(&args), hosts.job(&args, "60").end(Duration::from_secs(60)));
+    assert!(team.status.success(), "{}", team.stderr);
+    assert_eq!(errors(&team.stdout), errors(&stdout(&alone)));
+
+    let folder = folder("mpi_three_hosts_learn");
+    let model = folder.join("model.safetensors");
+    let args = format!(
+        "learn {} --feature kind --row from --col to --step day -o {}",
+        days(&folder, 40).display(),
+        model.display()
+    );
+    let alone = noodl(&args);
+    assert!(alone.status.success(), "{}", stderr(&alone));
+    let bits = fs::read(&model).unwrap();
+    fs::remove_file(&model).unwrap();
+    let team = hosts.job(&args, "60").end(Duration::from_secs(60));
+    assert!(team.status.success(), "{}", team.stderr);
+    assert!(fs::read(&model).unwrap() == bits);
+}
+
+/// A link that goes down is nothing that a socket notices. With 5 s of patience, all ranks are gone soon after, on either side.
+#[test]
+fn a_link_that_is_cut() {
+    let Some(_turn) = turn() else { return };
+    for host in [3, 1] {
+        let Some(hosts) = Hosts::new("mpi_a_link_that_is_cut") else { return };
+        let mut job = hosts.job(&format!("{RECOVER} --max-steps 1000000"), "5");
+        job.has_lines(5);
+        assert_eq!(job.ranks().len(), 3);
+        let now = Instant::now();
+        ip(&format!("-n {}-cable link set to{host} down", hosts.name)).unwrap();
+        let ended = job.end(Duration::from_secs(5 + 2 + 5 + 8));
+        say(&format!(
+            "host {host} cut off, with 5 s of patience: the launcher ended after {:.1?}, the last rank after {:.1?}",
+            ended.at - now,
+            now.elapsed()
+        ));
+        assert_ne!(ended.code(), 0);
+        let named = format!("has waited 5 s for rank {} in exchange", host - 1);
+        assert!(ended.stderr.contains(&named) || host == 1, "{}", ended.stderr);
+        assert!(ended.stderr.contains("has waited 5 s for rank"), "{}", ended.stderr);
+    }
+}
