@@ -58,7 +58,7 @@ pub struct Ended {
     pub status: ExitStatus,
     pub stdout: String,
     pub stderr: String,
-    /// When the launcher ended, from the start.
+    /// When the launcher ended.
     pub at: Instant,
 }
 
@@ -122,6 +122,10 @@ impl Job {
         fs::read_to_string(&self.files[0]).unwrap()
     }
 
+    pub fn stderr(&self) -> String {
+        fs::read_to_string(&self.files[1]).unwrap()
+    }
+
     /// Waits until so many lines are written: it is in the middle of its work.
     pub fn has_lines(&mut self, lines: usize) {
         while self.stdout().lines().count() < lines {
@@ -138,25 +142,29 @@ impl Job {
     /// Its end, which must come within `limit` from now: of the launcher and of all ranks.
     pub fn end(mut self, limit: Duration) -> Ended {
         let now = Instant::now();
-        let said = |job: &Job| fs::read_to_string(&job.files[1]).unwrap_or_default();
         let status = loop {
             if let Some(status) = self.launcher.try_wait().unwrap() {
                 break status;
             }
-            assert!(now.elapsed() < limit, "mpirun is still there after {limit:?}: {}", said(&self));
+            assert!(now.elapsed() < limit, "mpirun is still there after {limit:?}: {}", self.stderr());
             std::thread::sleep(Duration::from_millis(2));
         };
         let at = Instant::now();
+        self.is_left(limit.saturating_sub(now.elapsed()));
+        Ended { status, stdout: self.stdout(), stderr: self.stderr(), at }
+    }
+
+    /// Waits until all ranks have ended, whatever the launcher does.
+    pub fn is_left(&self, limit: Duration) {
+        let now = Instant::now();
         loop {
             let ranks = self.ranks();
             if ranks.is_empty() {
-                break;
+                return;
             }
-            assert!(now.elapsed() < limit, "{ranks:?} are still there after {limit:?}: {}", said(&self));
+            assert!(now.elapsed() < limit, "{ranks:?} are still there after {limit:?}: {}", self.stderr());
             std::thread::sleep(Duration::from_millis(2));
         }
-        let [stdout, stderr] = self.files.each_ref().map(|file| fs::read_to_string(file).unwrap());
-        Ended { status, stdout, stderr, at }
     }
 }
 
