@@ -8,6 +8,8 @@
 
 use std::fmt;
 use std::io::Write;
+use std::os::unix::process::{CommandExt, parent_id};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, ThreadId};
@@ -112,6 +114,7 @@ impl Watch {
             turn = now;
             if waited >= Duration::from_millis(self.most.load(Ordering::Relaxed)) {
                 tell(format_args!("MPI has not come back for {} s; this rank ends", waited.as_secs()));
+                see_to_the_launcher();
                 std::process::abort();
             }
         }
@@ -157,6 +160,18 @@ pub fn begin(patience: Duration) -> Result<(Job, Mpi), String> {
 /// One line, if anyone listens.
 fn tell(line: fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "noodl: {line}");
+}
+
+/// When ranks do not come because a host is cut off, Open MPI's launcher waits for its helper there, and the helper for it, for a quarter
+/// of an hour after all ranks have ended. So a process that outlives this one asks the parent of it to end, if it has not by then.
+fn see_to_the_launcher() {
+    let script = "sleep 10; case $(cat /proc/$0/comm) in mpirun|mpiexec|orterun|orted|prterun|prted) \
+                  kill -TERM $0; sleep 3; kill -KILL $0;; esac";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, &parent_id().to_string()]);
+    // Nothing of it is the job's: not the group, the variables, or the pipes that the launcher listens to.
+    shell.process_group(0).env_clear().envs(std::env::vars_os().filter(|(name, _)| name == "PATH"));
+    let _ = shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
 }
 
 impl fmt::Debug for Mpi {
@@ -258,6 +273,7 @@ impl Mpi {
             self.size,
             self.patience.as_secs()
         ));
+        see_to_the_launcher();
         self.abort(1)
     }
 

@@ -15,7 +15,8 @@ use assert_cmd::cargo::cargo_bin;
 
 /// Past the harness, which keeps what passing tests print.
 pub fn say(line: &str) {
-    writeln!(io::stderr(), "{line}").unwrap();
+    let mut stderr = io::stderr();
+    writeln!(stderr, "{line}").unwrap();
 }
 
 /// One job at a time: ranks share the cores. Nothing if there is no `mpirun`, and that is said.
