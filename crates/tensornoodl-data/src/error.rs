@@ -119,6 +119,27 @@ pub enum Error {
         /// What the system says.
         error: std::io::Error,
     },
+    /// What can be read only once, by one.
+    #[error("{file} can be read only once, and every rank reads a part of the table: it must be a file")]
+    Once {
+        /// What it is.
+        file: String,
+    },
+    /// A file that is not the same for all ranks.
+    #[error(
+        "{file} has {} bytes for the first rank and {bytes} for rank {rank}: it must be the same file for all",
+        first
+    )]
+    Differs {
+        /// The file.
+        file: String,
+        /// Its length for the first rank.
+        first: u64,
+        /// Another rank.
+        rank: usize,
+        /// Its length for that one.
+        bytes: u64,
+    },
     /// A file that cannot be written.
     #[error("cannot write {file}: {error}")]
     Write {

@@ -1,6 +1,6 @@
 //! Events in, labelled tensors out: rows of a table are counted or summed into cells (step, row, col, feature).
 //!
-//! A table is read once, sorted or not. Held are the labels, and the cells that are not empty: 40 bytes or so for each, however
+//! A table is read once, in any order. Held are the labels, and the cells that are not empty: 40 bytes or so for each, 80 for sums, however
 //! many rows fall into it; with [`Query::average_over`] also the distinct values of that column at each place.
 
 use std::collections::BTreeMap;
@@ -9,12 +9,11 @@ use std::sync::mpsc::{self, SyncSender};
 use std::thread::{self, JoinHandle};
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use tensornoodl::team::Solo;
+use tensornoodl::team::{Solo, Sum, get, put};
 use tensornoodl::{Place, Shape, Team, Tensor};
 
-use crate::axis::Axis;
 use crate::error::Error;
-use crate::labels::{Collector, Labels, in_order, intern, number};
+use crate::labels::{Collector, Labels, in_order, intern, number, united};
 use crate::query::{Filter, Query, Value};
 
 /// What was read, and what was left out.
@@ -208,8 +207,8 @@ pub struct Counter {
     /// Adds batches up, once there are some: finding cells in memory takes as long as reading the table does.
     adder: Option<(SyncSender<Vec<Event>>, JoinHandle<Sums>)>,
     team: Arc<dyn Team>,
-    /// Whether places are known as they are read; points of a grid find their cells in the end.
-    placed: bool,
+    /// Where all ranks read the same rows: whose the next one is.
+    turn: Option<usize>,
 }
 
 /// Events of a batch.
@@ -223,18 +222,76 @@ struct Event {
     averaged: Option<u32>,
 }
 
-/// What fell into each cell: sum and count; and at each place, the distinct values of what is averaged over.
-#[derive(Debug, Default)]
+/// What fell into each cell; and at each place, the distinct values of what is averaged over.
+#[derive(Debug)]
 struct Sums {
-    cells: FxHashMap<[u32; 4], (f64, u64)>,
+    cells: Cells,
     averaged: FxHashSet<([u32; 3], u32)>,
 }
 
+/// Events of each cell, or their sums and how many they are.
+#[derive(Debug)]
+enum Cells {
+    Counted(FxHashMap<[u32; 4], u64>),
+    Summed(FxHashMap<[u32; 4], (Sum, u64)>),
+}
+
+impl Cells {
+    fn add(&mut self, at: [u32; 4], sum: &Sum, count: u64) {
+        match self {
+            Cells::Counted(cells) => *cells.entry(at).or_default() += count,
+            Cells::Summed(cells) => {
+                let cell = cells.entry(at).or_default();
+                cell.0.merge(sum);
+                cell.1 += count;
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Cells::Counted(cells) => cells.len(),
+            Cells::Summed(cells) => cells.len(),
+        }
+    }
+
+    /// How many events each cell has.
+    fn counts(&self) -> Box<dyn Iterator<Item = ([u32; 4], u64)> + '_> {
+        match self {
+            Cells::Counted(cells) => Box::new(cells.iter().map(|(at, count)| (*at, *count))),
+            Cells::Summed(cells) => Box::new(cells.iter().map(|(at, cell)| (*at, cell.1))),
+        }
+    }
+
+    fn into_iter(self) -> Box<dyn Iterator<Item = ([u32; 4], (Sum, u64))>> {
+        match self {
+            Cells::Counted(cells) => {
+                Box::new(cells.into_iter().map(|(at, count)| (at, (Sum::default(), count))))
+            }
+            Cells::Summed(cells) => Box::new(cells.into_iter()),
+        }
+    }
+}
+
 impl Sums {
+    fn new(value: &Value) -> Sums {
+        let cells = match value {
+            Value::Count => Cells::Counted(FxHashMap::default()),
+            Value::Sum(_) | Value::Mean(_) => Cells::Summed(FxHashMap::default()),
+        };
+        Sums { cells, averaged: FxHashSet::default() }
+    }
+
     fn add(&mut self, batch: Vec<Event>) {
         for Event { cell: at, value, averaged } in batch {
-            let cell = self.cells.entry(at).or_default();
-            *cell = (cell.0 + value, cell.1 + 1);
+            match &mut self.cells {
+                Cells::Counted(cells) => *cells.entry(at).or_default() += 1,
+                Cells::Summed(cells) => {
+                    let cell = cells.entry(at).or_default();
+                    cell.0.add(value);
+                    cell.1 += 1;
+                }
+            }
             self.averaged.extend(averaged.map(|label| ([at[0], at[1], at[2]], label)));
         }
     }
@@ -267,7 +324,6 @@ impl Counter {
             (fields, filter.clone())
         });
         let filters = filters.collect();
-        let placed = ![&query.row, &query.col].iter().any(|axis| matches!(axis, Axis::Grid(_)));
         Counter {
             needed,
             query,
@@ -281,18 +337,24 @@ impl Counter {
             batch: Vec::new(),
             adder: None,
             team: Arc::new(Solo),
-            placed,
+            turn: None,
         }
     }
 
-    /// Keeps only the share of this rank: some places, none of which another rank has. All ranks count the same rows, and get
-    /// the same labels.
-    pub fn share(&mut self, team: &Arc<dyn Team>) {
+    /// Counts as a rank of a team: each of them is given some rows of the table, and gets the cells of some places in the end. Labels are
+    /// those of all.
+    pub fn join(&mut self, team: &Arc<dyn Team>) {
         self.team = Arc::clone(team);
     }
 
-    fn is_own(&self, row: u32, col: u32) -> bool {
-        self.team.size() == 1 || Place { row, col }.owner(self.team.size()) == self.team.rank()
+    /// Where every rank is given all rows: each takes every so manyth.
+    pub(crate) fn take_turns(&mut self) {
+        self.turn = Some(0);
+    }
+
+    /// This rank, and how many there are.
+    pub(crate) fn team(&self) -> &dyn Team {
+        &*self.team
     }
 
     /// The columns it wants, in the order of the fields of [`Counter::push`].
@@ -302,6 +364,12 @@ impl Counter {
 
     /// One row of the table. A field without a value is empty.
     pub fn push(&mut self, fields: &[&str], at: At<'_>) -> Result<(), Error> {
+        if let Some(turn) = &mut self.turn {
+            let whose = std::mem::replace(turn, (*turn + 1) % self.team.size());
+            if whose != self.team.rank() {
+                return Ok(());
+            }
+        }
         self.tally.events += 1;
         let kept = |(columns, filter): &(Vec<usize>, Filter)| {
             filter.keeps(fields[columns[0]], columns.get(1).map(|column| fields[*column]))
@@ -327,9 +395,6 @@ impl Counter {
             None => 1.0,
             Some(field) => number(fields[field], &self.columns[field], at)?,
         };
-        if self.placed && !self.is_own(key[1], key[2]) {
-            return Ok(());
-        }
         let averaged = self.average_over.map(|field| intern(&mut self.averaged_labels, fields[field]));
         self.batch.push(Event { cell: key, value, averaged });
         if self.batch.len() == BATCH {
@@ -338,12 +403,12 @@ impl Counter {
         Ok(())
     }
 
-    /// Gives the batch to a thread that adds up. Batches are added in order, so that sums have the same bits each time.
+    /// Gives the batch to a thread that adds up.
     fn hand_over(&mut self) {
+        let mut sums = Sums::new(&self.query.value);
         let (sender, _) = self.adder.get_or_insert_with(|| {
             let (sender, batches) = mpsc::sync_channel::<Vec<Event>>(8);
             let add = move || {
-                let mut sums = Sums::default();
                 batches.into_iter().for_each(|batch| sums.add(batch));
                 sums
             };
@@ -362,58 +427,108 @@ impl Counter {
                 drop(sender);
                 adder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             }
-            None => Sums::default(),
+            None => Sums::new(&self.query.value),
         };
         sums.add(batch);
         sums
     }
 
+    /// Agrees with the other ranks on all labels, and gives each the cells whose places are his; points of a grid find their cells.
+    fn deal(&mut self, sums: Sums) -> Sums {
+        let team = Arc::clone(&self.team);
+        let settled: Vec<Option<Vec<u32>>> = self.axes.iter_mut().map(|axis| axis.settle(&*team)).collect();
+        if settled.iter().all(Option::is_none) {
+            return sums;
+        }
+        let averaged: Vec<(&[u8], u32)> =
+            self.averaged_labels.iter().map(|(label, id)| (label.as_bytes(), *id)).collect();
+        let averaged = united(&*team, &averaged).1;
+        let first = 4 - self.axes.len();
+        let settle = |mut key: [u32; 4]| {
+            for (number, settled) in key[first..].iter_mut().zip(&settled) {
+                *number = settled.as_ref().map_or(*number, |settled| settled[*number as usize]);
+            }
+            let owner = Place { row: key[1], col: key[2] }.owner(team.size());
+            (key, owner)
+        };
+        let mut own = Sums::new(&self.query.value);
+        let mut parcels = vec![Vec::new(); team.size()];
+        for (key, (sum, count)) in sums.cells.into_iter() {
+            let (key, owner) = settle(key);
+            if owner == team.rank() {
+                own.cells.add(key, &sum, count);
+                continue;
+            }
+            let parcel = &mut parcels[owner];
+            put_key(parcel, key);
+            put(parcel, count);
+            if let Cells::Summed(_) = own.cells {
+                sum.to_words().iter().for_each(|word| put(parcel, *word));
+            }
+        }
+        for mut parcel in team.exchange(parcels).iter().map(Vec::as_slice) {
+            while !parcel.is_empty() {
+                let (key, count) = (get_key(&mut parcel), get(&mut parcel));
+                let sum = match own.cells {
+                    Cells::Counted(_) => Sum::default(),
+                    Cells::Summed(_) => Sum::from_words(std::array::from_fn(|_| get(&mut parcel))),
+                };
+                own.cells.add(key, &sum, count);
+            }
+        }
+        let mut parcels = vec![Vec::new(); team.size()];
+        for ([step, row, col], label) in sums.averaged {
+            let ([step, row, col, _], owner) = settle([step, row, col, 0]);
+            put_key(&mut parcels[owner], [step, row, col, averaged[label as usize]]);
+        }
+        for mut parcel in team.exchange(parcels).iter().map(Vec::as_slice) {
+            while !parcel.is_empty() {
+                let [step, row, col, label] = get_key(&mut parcel);
+                own.averaged.insert(([step, row, col], label));
+            }
+        }
+        own
+    }
+
     /// Puts all labels in order. `file` is the name that messages give the table.
     pub fn finish(mut self, file: &str) -> Result<Events, Error> {
+        let sums = self.add_up();
+        let sums = self.deal(sums);
         let mut games: FxHashMap<[u32; 3], f64> = FxHashMap::default();
-        let mut sums = self.add_up();
         sums.averaged.iter().for_each(|(place, _)| *games.entry(*place).or_default() += 1.0);
-        let dropped = self.drop_rows(&mut sums);
-        let mut cells: Vec<Cell> = Vec::with_capacity(sums.cells.len());
-        for (key, (sum, count)) in sums.cells {
+        let kept = self.kept_rows(&sums.cells);
+        let mut cells: Vec<([u32; 4], f64)> = Vec::with_capacity(sums.cells.len());
+        for (key, (sum, count)) in sums.cells.into_iter() {
             let games = games.get(&[key[0], key[1], key[2]]).copied().unwrap_or(1.0);
-            cells.push(Cell { key, sum, count, games });
+            let value = match self.query.value {
+                Value::Count => count as f64,
+                Value::Sum(_) => sum.get(),
+                Value::Mean(_) => sum.get() / count as f64,
+            };
+            if kept.as_ref().is_none_or(|kept| kept[key[1] as usize]) {
+                cells.push((key, value / games));
+            }
         }
         let feature_axis = self.axes.len() - 1;
         let first = 4 - self.axes.len();
         let mut labels = Vec::new();
         for (at, axis) in self.axes.iter().enumerate() {
             let mut used = vec![0; axis.keys()];
-            cells.iter().for_each(|cell| used[cell.key[first + at] as usize] = 1);
+            cells.iter().for_each(|(key, _)| used[key[first + at] as usize] = 1);
             self.team.max(&mut used);
             let used: Vec<bool> = used.iter().map(|used| *used > 0).collect();
             let (names, index) = axis.finish(&used, at == feature_axis)?;
-            cells.iter_mut().for_each(|cell| cell.key[first + at] = index[cell.key[first + at] as usize]);
-            labels.push(Labels { axis: axis.resolved(), names });
+            cells.iter_mut().for_each(|(key, _)| key[first + at] = index[key[first + at] as usize]);
+            labels.push(Labels { axis: axis.axis.clone(), names });
         }
-        cells.sort_by_key(|cell| cell.key);
-        // Points of a grid that share a cell were apart until now.
-        cells.dedup_by(|next, cell| {
-            let same = next.key == cell.key;
-            if same {
-                (cell.sum, cell.count) = (cell.sum + next.sum, cell.count + next.count);
-            }
-            same
-        });
-        let mean = matches!(self.query.value, Value::Mean(_));
-        let cells = cells.into_iter().map(|cell| {
-            let value = if mean { cell.sum / cell.count as f64 } else { cell.sum };
-            (cell.key, value / cell.games)
-        });
-        let cells: Vec<([u32; 4], f64)> = cells.filter(|cell| cell.1 != 0.0).collect();
-        let cells: Vec<([u32; 4], f64)> = match self.placed {
-            true => cells,
-            false => cells.into_iter().filter(|(key, _)| self.is_own(key[1], key[2])).collect(),
-        };
-        (self.tally.dropped_labels, self.tally.dropped) = dropped;
-        let mut count = [cells.len() as i64];
-        self.team.sum(&mut count);
-        if count == [0] {
+        cells.retain(|cell| cell.1 != 0.0);
+        cells.sort_unstable_by_key(|cell| cell.0);
+        let Tally { events, filtered, missing, outside, .. } = &mut self.tally;
+        let mut counts =
+            [*events, *filtered, *missing, *outside, cells.len() as u64].map(|count| count as i64);
+        self.team.sum(&mut counts);
+        [*events, *filtered, *missing, *outside] = [0, 1, 2, 3].map(|at| counts[at] as u64);
+        if counts[4] == 0 {
             return Err(Error::NoEvents { file: file.into(), tally: self.tally });
         }
         let mut labels = labels.into_iter().rev();
@@ -425,33 +540,33 @@ impl Counter {
         Ok(Events { features, rows, cols, steps, row_groups, col_groups, tally: self.tally, cells })
     }
 
-    /// Leaves out all rows but those with most events; returns how many labels and events were lost.
-    fn drop_rows(&self, sums: &mut Sums) -> (usize, u64) {
-        let Some(keep) = self.query.keep_rows else { return (0, 0) };
+    /// With [`Query::keep_rows`], which rows have most events. The others are left out, and tallied.
+    fn kept_rows(&mut self, cells: &Cells) -> Option<Vec<bool>> {
+        let keep = self.query.keep_rows?;
         let axis = &self.axes[self.axes.len() - 3];
         let mut events: Vec<i64> = vec![0; axis.keys()];
-        let mut names = vec![""; axis.keys()];
-        axis.labels.iter().for_each(|(label, id)| names[*id as usize] = label);
-        sums.cells.iter().for_each(|(key, cell)| events[key[1] as usize] += cell.1 as i64);
-        if self.placed {
-            self.team.sum(&mut events);
-        }
+        cells.counts().for_each(|(key, count)| events[key[1] as usize] += count as i64);
+        self.team.sum(&mut events);
+        let names = axis.names();
         let mut order: Vec<usize> = (0..events.len()).filter(|row| events[*row] > 0).collect();
-        order.sort_by(|a, b| {
-            events[*b].cmp(&events[*a]).then_with(|| names[*a].cmp(names[*b])).then(a.cmp(b))
-        });
+        order.sort_by(|a, b| events[*b].cmp(&events[*a]).then_with(|| names[*a].cmp(&names[*b])));
         let mut kept = vec![false; events.len()];
         order.iter().take(keep).for_each(|row| kept[*row] = true);
-        sums.cells.retain(|key, _| kept[key[1] as usize]);
         let lost = &order[keep.min(order.len())..];
-        (lost.len(), lost.iter().map(|row| events[*row] as u64).sum())
+        self.tally.dropped_labels = lost.len();
+        self.tally.dropped = lost.iter().map(|row| events[*row] as u64).sum();
+        Some(kept)
     }
 }
 
-/// What fell into a cell, and by what it is divided.
-struct Cell {
-    key: [u32; 4],
-    sum: f64,
-    count: u64,
-    games: f64,
+/// Four numbers, in two words.
+fn put_key(parcel: &mut Vec<u8>, [a, b, c, d]: [u32; 4]) {
+    put(parcel, u64::from(a) << 32 | u64::from(b));
+    put(parcel, u64::from(c) << 32 | u64::from(d));
+}
+
+/// And back.
+fn get_key(parcel: &mut &[u8]) -> [u32; 4] {
+    let [first, second] = [get(parcel), get(parcel)];
+    [(first >> 32) as u32, first as u32, (second >> 32) as u32, second as u32]
 }

@@ -1,7 +1,10 @@
 //! Labels of an axis: collected in the order they come, put in order at the end.
 
-use rustc_hash::FxHashMap;
-use tensornoodl::{Shape, Tensor};
+use std::hash::Hasher;
+
+use rustc_hash::{FxHashMap, FxHasher};
+use tensornoodl::team::{gather, get, put};
+use tensornoodl::{Shape, Team, Tensor};
 
 use crate::axis::{Axis, Grid, MOST_FEATURES, Unit, time};
 use crate::error::Error;
@@ -32,7 +35,7 @@ pub(crate) struct Collector {
     pub(crate) axis: Axis,
     /// Its columns, among those that are read.
     fields: Vec<usize>,
-    pub(crate) labels: FxHashMap<Box<str>, u32>,
+    labels: FxHashMap<Box<str>, u32>,
     numbers: FxHashMap<i64, u32>,
     points: FxHashMap<[u64; 2], u32>,
 }
@@ -48,9 +51,56 @@ impl Collector {
         }
     }
 
-    /// How many it has met.
+    /// How many there are, once it is settled.
     pub(crate) fn keys(&self) -> usize {
-        self.labels.len() + self.numbers.len() + self.points.len()
+        match &self.axis {
+            Axis::Column(_) => self.labels.len(),
+            Axis::Time(..) | Axis::Bin(..) => self.numbers.len(),
+            Axis::Grid(grid) => grid.cells.0 * grid.cells.1,
+        }
+    }
+
+    /// What tells one from another, so that equals have an order.
+    pub(crate) fn names(&self) -> Vec<(&str, i64)> {
+        let mut names: Vec<(&str, i64)> = (0..self.keys() as i64).map(|at| ("", at)).collect();
+        self.labels.iter().for_each(|(label, id)| names[*id as usize] = (label, 0));
+        self.numbers.iter().for_each(|(number, id)| names[*id as usize] = ("", *number));
+        names
+    }
+
+    /// Takes what all ranks have met, under numbers that all of them use; points become cells of their grid. For each number so far, the
+    /// one from now on, unless all of them stay.
+    pub(crate) fn settle(&mut self, team: &dyn Team) -> Option<Vec<u32>> {
+        match &self.axis {
+            Axis::Grid(grid) => {
+                let grid = Grid { bounds: grid.bounds.or_else(|| self.range(team)), ..grid.clone() };
+                let mut cells = vec![0; self.points.len()];
+                for (point, id) in &self.points {
+                    cells[*id as usize] = grid.cell(point.map(f64::from_bits)) as u32;
+                }
+                self.points = FxHashMap::default();
+                self.axis = Axis::Grid(grid);
+                Some(cells)
+            }
+            _ if team.size() == 1 => None,
+            Axis::Column(_) => {
+                let own: Vec<(&[u8], u32)> =
+                    self.labels.iter().map(|(label, id)| (label.as_bytes(), *id)).collect();
+                let (all, settled) = united(team, &own);
+                let label = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
+                self.labels = all.iter().map(label).zip(0..).collect();
+                Some(settled)
+            }
+            Axis::Time(..) | Axis::Bin(..) => {
+                let own: Vec<([u8; 8], u32)> =
+                    self.numbers.iter().map(|(number, id)| (number.to_le_bytes(), *id)).collect();
+                let own: Vec<(&[u8], u32)> = own.iter().map(|(bytes, id)| (&bytes[..], *id)).collect();
+                let (all, settled) = united(team, &own);
+                let number = |bytes: &Vec<u8>| get(&mut &bytes[..]) as i64;
+                self.numbers = all.iter().map(number).zip(0..).collect();
+                Some(settled)
+            }
+        }
     }
 
     /// The number of what a row has; none outside a grid.
@@ -129,33 +179,8 @@ impl Collector {
                 all.into_iter().map(|number| self.label(number)).collect()
             }
             Axis::Grid(grid) => {
-                let (across, up) = grid.cells;
-                let bounds = grid.bounds.unwrap_or_else(|| self.range());
-                let cell = |at: f64, (low, high): (f64, f64), cells: usize| {
-                    let share = if high > low { (at - low) / (high - low) } else { 0.0 };
-                    // The highest value belongs to the last cell.
-                    ((share * cells as f64) as usize).min(cells - 1)
-                };
-                for (point, id) in &self.points {
-                    let [x, y] = point.map(f64::from_bits);
-                    index[*id as usize] =
-                        (cell(y, bounds[1], up) * across + cell(x, bounds[0], across)) as u32;
-                }
-                let center = |at: usize, (low, high): (f64, f64), cells: usize| {
-                    low + (high - low) * (at as f64 + 0.5) / cells as f64
-                };
-                // Digits enough to tell cells apart.
-                let digits = |(low, high): (f64, f64), cells: usize| {
-                    (1.0 - ((high - low) / cells as f64).log10().floor()).clamp(1.0, 12.0) as usize
-                };
-                let (x_digits, y_digits) = (digits(bounds[0], across), digits(bounds[1], up));
-                (0..across * up)
-                    .map(|at| {
-                        let (x, y) =
-                            (center(at % across, bounds[0], across), center(at / across, bounds[1], up));
-                        format!("{x:.x_digits$}:{y:.y_digits$}")
-                    })
-                    .collect()
+                index = (0..self.keys() as u32).collect();
+                grid.labels()
             }
         };
         if is_feature && names.len() > MOST_FEATURES {
@@ -167,25 +192,22 @@ impl Collector {
         Ok((names, index))
     }
 
-    /// The axis as it turned out: a grid with its bounds.
-    pub(crate) fn resolved(&self) -> Axis {
-        match &self.axis {
-            Axis::Grid(grid) if grid.bounds.is_none() && !self.points.is_empty() => {
-                Axis::Grid(Grid { bounds: Some(self.range()), ..grid.clone() })
-            }
-            axis => axis.clone(),
-        }
-    }
-
-    /// Lowest and highest x and y.
-    fn range(&self) -> [(f64, f64); 2] {
-        [0, 1].map(|axis| {
+    /// Lowest and highest x and y of all ranks, if there are any points.
+    fn range(&self, team: &dyn Team) -> Option<[(f64, f64); 2]> {
+        let ranges = [0, 1].map(|axis| {
             let values = self.points.keys().map(|point| f64::from_bits(point[axis]));
-            let low = values.clone().fold(f64::INFINITY, f64::min);
-            let high = values.fold(f64::NEG_INFINITY, f64::max);
+            let [low, high] =
+                [values.clone().fold(f64::INFINITY, f64::min), values.fold(f64::NEG_INFINITY, f64::max)];
+            let mut own = Vec::new();
+            [low, high].iter().for_each(|bound| put(&mut own, bound.to_bits()));
+            let all = gather(team, own);
+            let bound = |at: usize| all.iter().map(move |own| f64::from_bits(get(&mut &own[8 * at..])));
+            let (low, high) =
+                (bound(0).fold(f64::INFINITY, f64::min), bound(1).fold(f64::NEG_INFINITY, f64::max));
             // A grid has some extent.
             (low, if high > low { high } else { low + low.abs().max(1.0) })
-        })
+        });
+        ranges[0].0.is_finite().then_some(ranges)
     }
 
     fn label(&self, number: i64) -> String {
@@ -235,6 +257,46 @@ pub(crate) fn in_order<T>(labels: &mut [T], label: impl Fn(&T) -> &str) {
     } else {
         labels.sort_by(|a, b| label(a).cmp(label(b)));
     }
+}
+
+/// What all ranks have of something, each once and in one order; and for each number that this rank has given to its own, its place
+/// there. Every one goes to a rank that its bytes tell, so that nobody is sent the same by all.
+pub(crate) fn united(team: &dyn Team, own: &[(&[u8], u32)]) -> (Vec<Vec<u8>>, Vec<u32>) {
+    let mut parcels = vec![Vec::new(); team.size()];
+    for (bytes, _) in own {
+        let mut hasher = FxHasher::default();
+        hasher.write(bytes);
+        put_bytes(&mut parcels[(hasher.finish() % team.size() as u64) as usize], bytes);
+    }
+    let parcels = team.exchange(parcels);
+    let mut mine: Vec<&[u8]> = parcels.iter().flat_map(|parcel| all_bytes(parcel)).collect();
+    mine.sort_unstable();
+    mine.dedup();
+    let mut parcel = Vec::new();
+    mine.iter().for_each(|bytes| put_bytes(&mut parcel, bytes));
+    let parcels = gather(team, parcel);
+    let all: Vec<Vec<u8>> = parcels.iter().flat_map(|parcel| all_bytes(parcel)).map(<[u8]>::to_vec).collect();
+    let places: FxHashMap<&[u8], u32> = all.iter().map(Vec::as_slice).zip(0..).collect();
+    let mut settled = vec![0; own.len()];
+    own.iter().for_each(|(bytes, id)| settled[*id as usize] = places[bytes]);
+    (all, settled)
+}
+
+fn put_bytes(parcel: &mut Vec<u8>, bytes: &[u8]) {
+    put(parcel, bytes.len() as u64);
+    parcel.extend_from_slice(bytes);
+}
+
+/// What was put there.
+fn all_bytes(mut parcel: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        (!parcel.is_empty()).then(|| {
+            let length = get(&mut parcel) as usize;
+            let (bytes, rest) = parcel.split_at(length);
+            parcel = rest;
+            bytes
+        })
+    })
 }
 
 /// The number of a label, in order of appearance.

@@ -22,6 +22,7 @@
 
 pub mod arrow;
 mod axis;
+mod cut;
 mod error;
 mod events;
 pub mod files;

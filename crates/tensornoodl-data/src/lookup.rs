@@ -66,7 +66,7 @@ impl Lookup {
         let file = &self.file;
         let mut known: BTreeMap<String, String> = BTreeMap::new();
         let input = tns::open(Path::new(file))?;
-        table::rows(input, file, &self.columns, |fields, at| {
+        table::rows(input, 0, file, &self.columns, |fields, at| {
             let (label, text) = (fields[0].trim(), fields[1].trim());
             if text.is_empty() {
                 return Ok(());

@@ -1,21 +1,30 @@
 //! Arrays of NumPy: `.npy`, and `.npz` with one array in it, or with fibers and their places.
 //!
-//! An array is read entry by entry and never held, so that only what is not zero takes memory, whatever its header says.
+//! An array is read entry by entry and never held, so that only what is not zero takes memory, whatever its header says. Each rank of a team
+//! reads a part of a plain one; what is packed is read by all of them.
 
 use std::fmt::Write;
 use std::io::{self, Read, Seek};
+use std::ops::Range;
 
 use ndarray_npy::ReadableElement;
 use ndarray_npy::npy::header::Header;
+use tensornoodl::team::share;
 use zip::ZipArchive;
 
 use crate::error::Error;
 use crate::events::{At, Counter};
 use crate::table::array_places;
 
-/// Reads an array n x J x K.
-pub(crate) fn npy(input: impl Read, file: &str, counter: &mut Counter) -> Result<(), Error> {
-    dense(Array::new(input, Name { file, format: "NPY", array: "" })?, counter)
+/// Reads an array n x J x K, or the share of a rank in it.
+pub(crate) fn npy(input: impl Read + Seek, file: &str, counter: &mut Counter) -> Result<(), Error> {
+    let mut array = Array::new(input, Name { file, format: "NPY", array: "" })?;
+    let own = share(counter.team(), array.count()?);
+    let skipped = own.start.checked_mul(array.size as u64).and_then(|bytes| i64::try_from(bytes).ok());
+    let moved = array.input.seek_relative(skipped.unwrap_or(i64::MAX));
+    moved.map_err(|error| array.name.broken(&ending(&error)))?;
+    array.part = Some(own);
+    dense(array, counter)
 }
 
 /// Reads the one array n x J x K that is in it; or `fibers`, p x n, and `places`, p x 2: the row and the col of each.
@@ -141,6 +150,8 @@ struct Array<'a, R> {
     /// Bytes of an entry.
     size: usize,
     decode: Decode,
+    /// Entries that are read, by their order in the file, if not all; the input stands before the first of them.
+    part: Option<Range<u64>>,
 }
 
 impl<'a, R: Read> Array<'a, R> {
@@ -153,7 +164,14 @@ impl<'a, R: Read> Array<'a, R> {
                 "its entries are {kind}, they must be whole numbers of at most 64 bits, or f4 or f8"
             ))
         })?;
-        Ok(Array { input, name, header, size, decode })
+        Ok(Array { input, name, header, size, decode, part: None })
+    }
+
+    /// How many entries there are.
+    fn count(&self) -> Result<u64, Error> {
+        let shape = self.header.shape.iter();
+        let count = shape.fold(Some(1_u64), |count, length| count?.checked_mul(*length as u64));
+        count.ok_or_else(|| self.name.broken("its header speaks of more entries than a file can have"))
     }
 
     /// Hands every entry to `take`, with its index, in the order of the file. `axes` says what they should be.
@@ -162,20 +180,24 @@ impl<'a, R: Read> Array<'a, R> {
         axes: &str,
         mut take: impl FnMut([usize; N], f64) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        let count = self.count()?;
+        let part = self.part.clone().unwrap_or(0..count);
         let (name, shape) = (self.name, &self.header.shape);
         let Ok(shape) = <[usize; N]>::try_from(&shape[..]) else {
             return Err(name.broken(&format!("it has {} axes, it must have {N}: {axes}", shape.len())));
         };
-        let count = shape.iter().try_fold(1_u64, |count, length| count.checked_mul(*length as u64));
-        let count =
-            count.ok_or_else(|| name.broken("its header speaks of more entries than a file can have"))?;
         let mut order: Vec<usize> = (0..N).collect();
         if !self.header.layout.is_fortran() {
             order.reverse();
         }
         let mut index = [0; N];
-        let mut bytes = vec![0; self.size * count.min(ENTRIES_AT_ONCE) as usize];
-        let mut left = count;
+        let mut before = part.start;
+        for &axis in &order {
+            index[axis] = (before % shape[axis].max(1) as u64) as usize;
+            before /= shape[axis].max(1) as u64;
+        }
+        let mut left = part.end - part.start;
+        let mut bytes = vec![0; self.size * left.min(ENTRIES_AT_ONCE) as usize];
         while left > 0 {
             let bytes = &mut bytes[..self.size * left.min(ENTRIES_AT_ONCE) as usize];
             self.input.read_exact(bytes).map_err(|error| name.broken(&ending(&error)))?;
@@ -196,6 +218,9 @@ impl<'a, R: Read> Array<'a, R> {
                 }
             }
             left -= values.len() as u64;
+        }
+        if part.end < count {
+            return Ok(());
         }
         match self.input.read(&mut [0]) {
             Ok(0) => Ok(()),

@@ -17,6 +17,8 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{FileMetaData, ParquetMetaData};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::{SchemaDescriptor, Type};
+use tensornoodl::Team;
+use tensornoodl::team::share;
 
 use crate::arrow::Rows;
 use crate::error::Error;
@@ -29,7 +31,7 @@ const BATCH: usize = 1 << 13;
 /// Bytes that values of a fixed length may have. A reader takes memory for a batch of them, whether they are there or not.
 const LONGEST: i32 = 1 << 12;
 
-/// Reads all rows; messages count them as lines.
+/// Reads all rows, or the share of a rank in them; messages count them as lines.
 pub(crate) fn read(input: File, file: &str, counter: &mut Counter) -> Result<(), Error> {
     let broken = |what: String| Error::Format { file: file.into(), format: "Parquet", what };
     let failed = |error: ParquetError| broken(error.to_string().replace('\n', " "));
@@ -40,10 +42,15 @@ pub(crate) fn read(input: File, file: &str, counter: &mut Counter) -> Result<(),
     let known: Vec<String> = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
     let columns = counter.columns().to_vec();
     let places = places(&columns, &known, file)?;
-    guarded(|| check_dictionaries(&reader, &columns)).ok_or_else(contradiction)?.map_err(failed)?;
-    let batches = guarded(|| batches(input, reader.metadata(), &places));
+    let groups = reader.metadata().row_groups().iter().map(|group| group.num_rows().max(0) as u64);
+    let part = Part::of(groups, counter.team());
+    guarded(|| check_dictionaries(&reader, &part.groups, &columns))
+        .ok_or_else(contradiction)?
+        .map_err(failed)?;
+    let batches = guarded(|| batches(input, reader.metadata(), &places, &part));
     let mut batches = batches.ok_or_else(contradiction)?.map_err(failed)?;
     let mut rows = Rows::new(&batches.schema(), file, counter)?;
+    rows.next += part.first;
     while let Some(batch) = guarded(|| batches.next()).ok_or_else(contradiction)? {
         let batch = batch.map_err(|error| broken(format!("rows from {}: {error}", rows.next)))?;
         rows.push(&batch)?;
@@ -51,11 +58,40 @@ pub(crate) fn read(input: File, file: &str, counter: &mut Counter) -> Result<(),
     Ok(())
 }
 
+/// Rows that are read.
+struct Part {
+    /// How many rows stand before them.
+    first: u64,
+    /// The groups of rows that they are in; unless they are all, how many rows of the first one stand before them, and how many
+    /// they are.
+    groups: Vec<usize>,
+    cut: Option<(usize, usize)>,
+}
+
+impl Part {
+    /// The share of a rank, where groups have so many rows.
+    fn of(groups: impl Iterator<Item = u64>, team: &dyn Team) -> Part {
+        let starts: Vec<u64> = std::iter::once(0)
+            .chain(groups.scan(0_u64, |sum, rows| {
+                *sum = sum.saturating_add(rows);
+                Some(*sum)
+            }))
+            .collect();
+        let own = share(team, starts[starts.len() - 1]);
+        let has = |group: &usize| starts[*group] < own.end && starts[*group + 1] > own.start;
+        let groups: Vec<usize> = (0..starts.len() - 1).filter(has).collect();
+        let skipped = groups.first().map_or(0, |group| own.start - starts[*group]) as usize;
+        let cut = (team.size() > 1).then_some((skipped, (own.end - own.start) as usize));
+        Part { first: own.start, groups, cut }
+    }
+}
+
 /// The columns at these places. Their types are those of the file, not those of a schema of Arrow's that it may have beside its own.
 fn batches(
     input: File,
     metadata: &ParquetMetaData,
     places: &[usize],
+    part: &Part,
 ) -> Result<ParquetRecordBatchReader, ParquetError> {
     let file = metadata.file_metadata();
     for field in places.iter().map(|place| &file.schema().get_fields()[*place]) {
@@ -94,7 +130,11 @@ fn batches(
     let metadata = ArrowReaderMetadata::try_new(metadata, options.with_schema(Arc::new(schema)))?;
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(input, metadata);
     let wanted = ProjectionMask::roots(builder.parquet_schema(), places.iter().copied());
-    builder.with_projection(wanted).with_batch_size(BATCH).build()
+    let builder = builder.with_projection(wanted).with_batch_size(BATCH).with_row_groups(part.groups.clone());
+    match part.cut {
+        Some((skipped, rows)) => builder.with_offset(skipped).with_limit(rows).build(),
+        None => builder.build(),
+    }
 }
 
 /// The schema with bytes where it has text: [`Rows`] looks whether they are text, and can tell which row's are not.
@@ -113,9 +153,13 @@ fn without_text(schema: &Type) -> Result<Type, ParquetError> {
     Type::group_type_builder(schema.name()).with_fields(fields).build()
 }
 
-/// Looks at all pages once before. A dictionary with more values than bytes has none; whoever believes it takes all memory that there is.
-fn check_dictionaries(reader: &SerializedFileReader<File>, columns: &[String]) -> Result<(), ParquetError> {
-    for group in 0..reader.num_row_groups() {
+/// Looks at all pages of some groups of rows once before. A dictionary with more values than bytes has none; whoever believes it takes all memory that there is.
+fn check_dictionaries(
+    reader: &SerializedFileReader<File>,
+    groups: &[usize],
+    columns: &[String],
+) -> Result<(), ParquetError> {
+    for &group in groups {
         let group = reader.get_row_group(group)?;
         for at in 0..group.num_columns() {
             let path = group.metadata().column(at).column_path();

@@ -1,15 +1,14 @@
 //! Tables: CSV, also packed by gzip, and Parquet. Arrays are tables of their entries.
 
-use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use tensornoodl::Team;
 use tensornoodl::team::{Solo, agree};
 
+use crate::cut::{Part, Text};
 use crate::error::Error;
 use crate::events::{At, Counter, Events};
 use crate::query::Query;
@@ -24,19 +23,30 @@ pub fn read(path: &Path, query: Query) -> Result<Events, Error> {
     read_share(path, query, &team)
 }
 
-/// Reads a table as a rank of a team, and keeps its share. An error is that of all ranks.
+/// Reads a table as a rank of a team, which gets a share of its places: each rank reads some rows, all agree on the labels, and every
+/// event goes to the rank that has its place. An error is that of all ranks.
 pub fn read_share(path: &Path, query: Query, team: &Arc<dyn Team>) -> Result<Events, Error> {
     let file = path.display().to_string();
     let open = || File::open(path).map_err(|error| Error::Read { file: file.clone(), error });
-    count_share(&file, query, team, |counter| match kind(path) {
-        Kind::Npy => npy::npy(BufReader::new(open()?), &file, counter),
-        Kind::Npz => npy::npz(BufReader::new(open()?), &file, counter),
-        Kind::Tns => tns::table(tns::open(path)?, &file, counter),
-        Kind::Parquet => parquet::read(open()?, &file, counter),
-        Kind::Other => match open_parquet(path)? {
-            Some(input) => parquet::read(input, &file, counter),
-            None => csv(tns::open(path)?, &file, counter),
-        },
+    query.check()?;
+    let kind = agree(&**team, seen(path))?;
+    let part = match kind {
+        Kind::Tns => Part::of(&**team, path, Text::Lines)?,
+        Kind::Csv => Part::of(&**team, path, Text::Csv)?,
+        Kind::Npz if team.size() > 1 => Part::Turns,
+        Kind::Npy | Kind::Npz | Kind::Parquet => Part::Whole,
+    };
+    count_share(&file, query, team, |counter| {
+        if matches!(part, Part::Turns) {
+            counter.take_turns();
+        }
+        match kind {
+            Kind::Npy => npy::npy(BufReader::new(open()?), &file, counter),
+            Kind::Npz => npy::npz(BufReader::new(open()?), &file, counter),
+            Kind::Parquet => parquet::read(open()?, &file, counter),
+            Kind::Tns => part.open(path).and_then(|(input, shift)| tns::table(input, shift, &file, counter)),
+            Kind::Csv => part.open(path).and_then(|(input, shift)| csv_from(input, shift, &file, counter)),
+        }
     })
 }
 
@@ -46,6 +56,7 @@ pub(crate) fn count(
     query: Query,
     rows: impl FnOnce(&mut Counter) -> Result<(), Error>,
 ) -> Result<Events, Error> {
+    query.check()?;
     let team: Arc<dyn Team> = Arc::new(Solo);
     count_share(file, query, &team, rows)
 }
@@ -56,10 +67,9 @@ fn count_share(
     team: &Arc<dyn Team>,
     rows: impl FnOnce(&mut Counter) -> Result<(), Error>,
 ) -> Result<Events, Error> {
-    query.check()?;
     let (names, groups, square) = (query.names.clone(), query.groups.clone(), query.square);
     let mut counter = Counter::new(query);
-    counter.share(team);
+    counter.join(team);
     agree(&**team, rows(&mut counter))?;
     let mut events = counter.finish(file)?;
     if square {
@@ -79,15 +89,17 @@ pub fn is_array(path: &Path) -> bool {
     matches!(kind(path), Kind::Npy | Kind::Npz | Kind::Tns)
 }
 
-/// What the name of a file says.
+/// What a file is.
+#[derive(Clone, Copy)]
 enum Kind {
     Npy,
     Npz,
     Tns,
     Parquet,
-    Other,
+    Csv,
 }
 
+/// As its name says: what has no other is CSV.
 fn kind(path: &Path) -> Kind {
     let name = path.to_string_lossy().to_ascii_lowercase();
     match name.rsplit_once('.') {
@@ -96,28 +108,35 @@ fn kind(path: &Path) -> Kind {
         Some((_, "tns")) => Kind::Tns,
         Some((rest, "gz")) if rest.ends_with(".tns") => Kind::Tns,
         Some((_, "parquet")) => Kind::Parquet,
-        _ => Kind::Other,
+        _ => Kind::Csv,
     }
+}
+
+/// And as a look into it says.
+fn seen(path: &Path) -> Result<Kind, Error> {
+    Ok(match kind(path) {
+        Kind::Csv if is_parquet(path)? => Kind::Parquet,
+        kind => kind,
+    })
 }
 
 const PARQUET: &[u8] = b"PAR1";
 
-/// The file, if it is Parquet. A pipe has only one reading in it, and is CSV.
-fn open_parquet(path: &Path) -> Result<Option<File>, Error> {
-    let open = || {
+/// Whether it begins as Parquet does. A pipe has only one reading in it, and is CSV.
+fn is_parquet(path: &Path) -> Result<bool, Error> {
+    let look = || {
         if path.as_os_str() == "-" {
-            return Ok(None);
+            return Ok(false);
         }
         let mut file = File::open(path)?;
         if !file.metadata()?.is_file() {
-            return Ok(None);
+            return Ok(false);
         }
         let mut start = Vec::new();
         Read::by_ref(&mut file).take(PARQUET.len() as u64).read_to_end(&mut start)?;
-        file.rewind()?;
-        Ok((start == PARQUET).then_some(file))
+        Ok(start == PARQUET)
     };
-    open().map_err(|error| Error::Read { file: path.display().to_string(), error })
+    look().map_err(|error| Error::Read { file: path.display().to_string(), error })
 }
 
 /// Where each column that is counted stands among those of an array.
@@ -144,40 +163,41 @@ pub(crate) fn places(columns: &[String], known: &[String], file: &str) -> Result
 
 /// Reads CSV: the first line has the names of the columns.
 pub fn csv(input: impl BufRead, file: &str, counter: &mut Counter) -> Result<(), Error> {
-    let columns: Vec<String> = counter.columns().to_vec();
-    rows(input, file, &columns, |fields, at| counter.push(fields, at))
+    csv_from(input, 0, file, counter)
 }
 
-/// Hands these columns of CSV out, row by row.
+fn csv_from(input: impl BufRead, shift: u64, file: &str, counter: &mut Counter) -> Result<(), Error> {
+    let columns: Vec<String> = counter.columns().to_vec();
+    rows(input, shift, file, &columns, |fields, at| counter.push(fields, at))
+}
+
+/// Hands these columns of CSV out, row by row. All but the first are further down by `shift` lines than they seem.
 pub(crate) fn rows(
     input: impl BufRead,
+    shift: u64,
     file: &str,
     columns: &[String],
     mut each: impl FnMut(&[&str], At<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let left = Rc::new(Cell::new(LONGEST_ROW));
-    let input = Limited { input, left: Rc::clone(&left) };
+    let input = Limited { input, left: LONGEST_ROW, read: Vec::new(), before: 0, last: 0 };
     let mut reader = csv::ReaderBuilder::new().buffer_capacity(1 << 16).from_reader(input);
-    let cannot_read = |error: csv::Error, line: u64| {
-        let line = error.position().map_or(line, csv::Position::line);
-        match error.into_kind() {
-            csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => Error::Line {
-                file: file.into(),
-                line,
-                what: "the row",
-                value: "longer".into(),
-                rule: format!("at most {LONGEST_ROW} bytes long (is a quote never closed?)"),
-            },
-            csv::ErrorKind::Io(error) => Error::Read { file: file.into(), error },
-            csv::ErrorKind::UnequalLengths { expected_len, len, .. } => Error::Line {
-                file: file.into(),
-                line,
-                what: "the number of fields",
-                value: len.to_string(),
-                rule: format!("{expected_len}, as in the first line"),
-            },
-            other => Error::Format { file: file.into(), format: "CSV", what: format!("{other:?}") },
-        }
+    let cannot_read = |error: csv::Error, line: u64| match error.into_kind() {
+        csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => Error::Line {
+            file: file.into(),
+            line,
+            what: "the row",
+            value: "longer".into(),
+            rule: format!("at most {LONGEST_ROW} bytes long (is a quote never closed?)"),
+        },
+        csv::ErrorKind::Io(error) => Error::Read { file: file.into(), error },
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => Error::Line {
+            file: file.into(),
+            line,
+            what: "the number of fields",
+            value: len.to_string(),
+            rule: format!("{expected_len}, as in the first line"),
+        },
+        other => Error::Format { file: file.into(), format: "CSV", what: format!("{other:?}") },
     };
     let header = reader.byte_headers().map_err(|error| cannot_read(error, 1))?.clone();
     let name = |name: &[u8]| {
@@ -194,7 +214,9 @@ pub(crate) fn rows(
     let mut fields: Vec<&str> = Vec::new();
     loop {
         let read = reader.read_byte_record(&mut record);
-        let at = At { file, line: record.position().map_or(0, csv::Position::line) };
+        let broken = matches!(&read, Err(error) if error.is_io_error());
+        let begin = record.position().map_or(1, csv::Position::line);
+        let at = At { file, line: shift + if broken { begin } else { line(&reader, &record).max(begin) } };
         if !read.map_err(|error| cannot_read(error, at.line))? {
             return Ok(());
         }
@@ -205,8 +227,16 @@ pub(crate) fn rows(
         }
         each(&fields, at)?;
         fields = recycle(fields);
-        left.set(LONGEST_ROW);
+        reader.get_mut().left = LONGEST_ROW;
     }
+}
+
+/// The line that a record begins in, once it was read. What it says itself is the line where the one before ends.
+fn line<R: Read>(reader: &csv::Reader<Limited<R>>, record: &csv::ByteRecord) -> u64 {
+    let end = reader.position();
+    let inside = record.as_slice().iter().filter(|byte| **byte == b'\n').count() as u64;
+    let after = u64::from(end.byte().checked_sub(1).and_then(|at| reader.get_ref().byte(at)) == Some(b'\n'));
+    end.line().saturating_sub(inside + after)
 }
 
 /// A field as text.
@@ -223,18 +253,34 @@ pub(crate) fn text<'a>(bytes: &'a [u8], column: &str, at: At<'_>) -> Result<&'a 
 /// A row that is longer, in bytes, is none: a quote that is never closed makes one of all that follows.
 const LONGEST_ROW: u64 = 1 << 24;
 
-/// Input that ends in an error if no row does.
+/// Input that ends in an error if no row does, and remembers what was read last.
 struct Limited<R> {
     input: R,
     /// Bytes that the row may still have.
-    left: Rc<Cell<u64>>,
+    left: u64,
+    read: Vec<u8>,
+    /// Bytes that were read before, and the last of them.
+    before: u64,
+    last: u8,
+}
+
+impl<R> Limited<R> {
+    fn byte(&self, at: u64) -> Option<u8> {
+        match at.checked_sub(self.before) {
+            Some(at) => self.read.get(at as usize).copied(),
+            None => (at + 1 == self.before).then_some(self.last),
+        }
+    }
 }
 
 impl<R: Read> Read for Limited<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(buffer)?;
-        let left = self.left.get().checked_sub(read as u64).ok_or(io::ErrorKind::FileTooLarge)?;
-        self.left.set(left);
+        self.left = self.left.checked_sub(read as u64).ok_or(io::ErrorKind::FileTooLarge)?;
+        self.before += self.read.len() as u64;
+        self.last = self.read.last().copied().unwrap_or(self.last);
+        self.read.clear();
+        self.read.extend_from_slice(&buffer[..read]);
         Ok(read)
     }
 }

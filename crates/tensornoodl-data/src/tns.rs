@@ -50,6 +50,9 @@ impl Layout {
     }
 }
 
+/// How what gzip packs begins.
+pub(crate) const GZIP: &[u8] = &[0x1f, 0x8b];
+
 /// Opens a file, `-` for standard input; what is compressed by gzip is unpacked.
 pub fn open(path: &Path) -> Result<Box<dyn BufRead>, Error> {
     let cannot_read = |error| Error::Read { file: path.display().to_string(), error };
@@ -58,7 +61,7 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>, Error> {
         _ => Box::new(File::open(path).map_err(cannot_read)?),
     };
     let mut raw = BufReader::with_capacity(1 << 16, raw);
-    let packed = raw.fill_buf().map_err(cannot_read)?.starts_with(&[0x1f, 0x8b]);
+    let packed = raw.fill_buf().map_err(cannot_read)?.starts_with(GZIP);
     Ok(if packed { Box::new(BufReader::new(MultiGzDecoder::new(raw))) } else { Box::new(raw) })
 }
 
@@ -77,7 +80,7 @@ pub fn read(input: impl BufRead, file: &str, layout: &Layout) -> Result<Entries,
     let mut shape = Shape { features: 0, rows: 0, cols: 0 };
     let mut values = Vec::new();
     let range = (layout.base, u32::MAX as usize - 1 + layout.base);
-    lines(input, file, names, range, |line| {
+    lines(input, 0, file, names, range, |line| {
         let index = |column: usize| line.indices[column - 1] - layout.base;
         let (feature, row, col) = (index(layout.feature), index(layout.row), index(layout.col));
         shape.features = shape.features.max(feature + 1);
@@ -96,10 +99,12 @@ pub fn read(input: impl BufRead, file: &str, layout: &Layout) -> Result<Entries,
 }
 
 /// Reads all lines as rows of a table. Its indices are labels, so it does not matter where they start.
-pub(crate) fn table(input: impl BufRead, file: &str, counter: &mut Counter) -> Result<(), Error> {
+///
+/// The lines are further down by `shift` than they seem.
+pub(crate) fn table(input: impl BufRead, shift: u64, file: &str, counter: &mut Counter) -> Result<(), Error> {
     let places = array_places(counter, file)?;
     let range = (0, u32::MAX as usize);
-    lines(input, file, ["index 1", "index 2", "index 3"], range, |line| {
+    lines(input, shift, file, ["index 1", "index 2", "index 3"], range, |line| {
         let fields: Vec<&str> = places.iter().map(|place| line.fields[*place]).collect();
         counter.push(&fields, At { file, line: line.number })
     })
@@ -117,12 +122,13 @@ struct Line<'a> {
 /// Hands every line that holds an entry to `take`. Messages call the indices by `names`; they lie in `range`.
 fn lines(
     mut input: impl BufRead,
+    shift: u64,
     file: &str,
     names: [&'static str; 3],
     (lowest, highest): (usize, usize),
     mut take: impl FnMut(&Line<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let (mut line, mut number) = (Vec::new(), 0);
+    let (mut line, mut number) = (Vec::new(), shift);
     loop {
         line.clear();
         let cannot_read = |error| Error::Read { file: file.into(), error };

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::Error;
+pub use crate::totals::Sum;
 
 /// How the ranks of a team speak to each other. All of them make the same calls in the same order.
 pub trait Team: Debug + Send + Sync {
@@ -36,12 +37,12 @@ pub fn gather(team: &dyn Team, own: Vec<u8>) -> Vec<Vec<u8>> {
 }
 
 /// Parcels are words, written
-pub(crate) fn put(parcel: &mut Vec<u8>, word: u64) {
+pub fn put(parcel: &mut Vec<u8>, word: u64) {
     parcel.extend_from_slice(&word.to_le_bytes());
 }
 
 /// and read one by one. A parcel that ends too early is of another program.
-pub(crate) fn get(parcel: &mut &[u8]) -> u64 {
+pub fn get(parcel: &mut &[u8]) -> u64 {
     let (word, rest) = parcel.split_first_chunk().expect("a parcel has all of its words");
     *parcel = rest;
     u64::from_le_bytes(*word)

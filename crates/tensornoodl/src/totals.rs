@@ -162,6 +162,15 @@ fn round([first, second, third]: [f64; SLICES], cuts: [f64; SLICES]) -> f64 {
     (first + carried) + ((second - carried) + third)
 }
 
+/// The same, whatever the level.
+fn rounded(level: i8, slices: [f64; SLICES]) -> f64 {
+    match level {
+        NOTHING => 0.0,
+        NOT_FINITE => f64::NAN,
+        level => round(slices, cuts(level)),
+    }
+}
+
 /// Adds the slices of x.
 #[inline(always)]
 fn add(mut x: f64, sums: [&mut f64; SLICES], cuts: [f64; SLICES]) {
@@ -217,11 +226,7 @@ impl Totals {
     /// A sum.
     pub(crate) fn get(&self, column: usize, at: usize) -> f64 {
         let slice = |slice: usize| self.slices[(column * SLICES + slice) * self.length + at];
-        match self.levels[column] {
-            NOTHING => 0.0,
-            NOT_FINITE => f64::NAN,
-            level => round(std::array::from_fn(slice), cuts(level)),
-        }
+        rounded(self.levels[column], std::array::from_fn(slice))
     }
 
     /// All sums of a column.
@@ -241,6 +246,65 @@ impl Totals {
                 }
             },
         );
+    }
+}
+
+/// One sum whose bits depend neither on the order of what is added nor on who adds it. Numbers below 1e-290 lose digits, those above
+/// 1e290 are none to it.
+///
+/// ```
+/// use tensornoodl::team::Sum;
+///
+/// let (mut some, mut others) = (Sum::default(), Sum::default());
+/// (0..7).for_each(|_| some.add(0.1));
+/// (0..3).for_each(|_| others.add(0.1));
+/// others.merge(&some);
+/// assert_eq!(others.get(), 1.0); // the exact sum, rounded once
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sum {
+    level: i8,
+    slices: [f64; SLICES],
+}
+
+impl Default for Sum {
+    fn default() -> Sum {
+        Sum { level: NOTHING, slices: [0.0; SLICES] }
+    }
+}
+
+impl Sum {
+    fn total(&mut self) -> Total<'_> {
+        Total { level: &mut self.level, slices: &mut self.slices }
+    }
+
+    /// Adds a number.
+    pub fn add(&mut self, x: f64) {
+        self.total().add(x);
+    }
+
+    /// Adds another sum.
+    pub fn merge(&mut self, other: &Sum) {
+        let mut other = *other;
+        self.total().rise_to(other.level);
+        other.total().rise_to(self.level);
+        self.slices.iter_mut().zip(other.slices).for_each(|(a, b)| *a += b);
+    }
+
+    /// What it is.
+    pub fn get(&self) -> f64 {
+        rounded(self.level, self.slices)
+    }
+
+    /// It as words, to be sent,
+    pub fn to_words(&self) -> [u64; 1 + SLICES] {
+        let [first, second, third] = self.slices.map(f64::to_bits);
+        [u64::from(self.level as u8), first, second, third]
+    }
+
+    /// and back.
+    pub fn from_words([level, first, second, third]: [u64; 1 + SLICES]) -> Sum {
+        Sum { level: level as u8 as i8, slices: [first, second, third].map(f64::from_bits) }
     }
 }
 
@@ -357,6 +421,14 @@ mod tests {
             let plain: f64 = numbers.iter().sum();
             prop_assert!((forth - plain).abs() <= 2.0 * numbers.len() as f64 * largest * 2f64.powi(-52));
             // Nor does it who adds which.
+            let of = |numbers: &[f64]| {
+                let mut sum = Sum::default();
+                numbers.iter().for_each(|&x| sum.add(x));
+                sum
+            };
+            let (mut one, other) = (of(&numbers[..cut]), of(&numbers[cut..]));
+            one.merge(&Sum::from_words(other.to_words()));
+            prop_assert_eq!(one.get().to_bits(), forth.to_bits());
             let sums = together(2, |team: &Together| {
                 let mut totals = Totals::new(1, 2);
                 let own = if team.rank() == 0 { &numbers[..cut] } else { &numbers[cut..] };

@@ -1,0 +1,256 @@
+//! Ranks that read a table together have what one alone has, whatever the format, and whatever is wrong with it.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::{Float64Array, RecordBatch, StringArray};
+use common::{array_query, place, query};
+use proptest::prelude::*;
+use tensornoodl::Team;
+use tensornoodl::team::{Together, together};
+use tensornoodl_data::{Events, Query, Value, table};
+
+/// All that is the same for every rank.
+fn told(events: &Events) -> String {
+    let Events { features, rows, cols, steps, row_groups, col_groups, tally, .. } = events;
+    format!("{features:?} {rows:?} {cols:?} {steps:?} {row_groups:?} {col_groups:?} {tally:?}")
+}
+
+/// Cells, with the bits of their values.
+fn cells(events: &Events) -> Vec<(usize, u32, u32, usize, u64)> {
+    let mut cells = Vec::new();
+    for step in 0..events.steps() {
+        let tensor = events.tensor(step).unwrap();
+        for (fiber, place) in tensor.places().iter().enumerate() {
+            let values = tensor.fiber(fiber).iter().enumerate();
+            cells.extend(
+                values
+                    .filter(|(_, value)| **value != 0.0)
+                    .map(|(feature, value)| (step, place.row, place.col, feature, value.to_bits())),
+            );
+        }
+    }
+    cells.sort_unstable();
+    cells
+}
+
+/// Reads with 1 to 5 ranks; the outcome of one alone.
+fn same_for_all(path: &Path, query: &Query) -> Result<Events, String> {
+    let alone = table::read(path, query.clone()).map_err(|error| error.to_string());
+    for size in 1..=5 {
+        let ranks = together(size, |team: &Together| {
+            let team: Arc<dyn Team> = Arc::new(team.clone());
+            table::read_share(path, query.clone(), &team).map_err(|error| error.to_string())
+        });
+        match &alone {
+            Ok(alone) => {
+                let mut all = Vec::new();
+                for rank in &ranks {
+                    let rank = rank.as_ref().unwrap();
+                    assert_eq!(told(rank), told(alone), "{size} ranks");
+                    all.extend(cells(rank));
+                }
+                all.sort_unstable();
+                assert_eq!(all, cells(alone), "{size} ranks");
+            }
+            // One of them knows why, the others know that he does.
+            Err(alone) => {
+                let first: Vec<&String> =
+                    ranks.iter().filter_map(|rank| rank.as_ref().err()).filter(|why| *why == alone).collect();
+                let told = |why: &Result<Events, String>| why.as_ref().is_err_and(|why| why.ends_with(alone));
+                assert!(!first.is_empty() && ranks.iter().all(told), "{size} ranks: {alone}\n{ranks:?}");
+            }
+        }
+    }
+    alone
+}
+
+fn write(name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+    let path = place(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn mails() -> Query {
+    query("month(time)", "from", "to")
+}
+
+/// Rows of a table with quoted labels, some of which have commas, quotes and lines.
+fn mail_text() -> String {
+    let mut text = String::from("time,from,to,size,day\r\n");
+    for at in 0..300 {
+        let name = |who: usize| match who {
+            0 => "\"Doe, John\"".into(),
+            1 => "\"the \"\"boss\"\"\"".into(),
+            2 => "\"two\nlines, one \"\"\nquote\"".into(),
+            3 => "plain\"quote\"".into(),
+            who => format!("p{who}"),
+        };
+        let (from, to) = (name(at * 7 % 11), name((at * 5 + at / 9) % 8));
+        let end = if at % 5 == 0 { "\r\n" } else { "\n" };
+        text += &format!("2020-{:02}-03,{from},{to},{}.1,{}{end}", 1 + at % 12, at % 17, at % 4);
+        if at % 50 == 0 {
+            text += "\n";
+        }
+    }
+    text
+}
+
+#[test]
+fn csv_in_shares() {
+    let path = write("shares.csv", mail_text());
+    let events = same_for_all(&path, &mails()).unwrap();
+    assert_eq!((events.rows.names.len(), events.cols.names.len(), events.tally.events), (11, 8, 300));
+    let step = Some("bin(day,1)".parse().unwrap());
+    for query in [
+        Query { step: step.clone(), value: Value::Sum("size".into()), ..mails() },
+        Query { value: Value::Mean("size".into()), average_over: Some("day".into()), ..mails() },
+        Query { keep_rows: Some(4), filters: vec!["size>3".parse().unwrap()], square: true, ..mails() },
+        Query { keep_rows: Some(2), step, ..query("grid(size,day,3x2)", "month(time)", "to") },
+        query("month(time)", "grid(size,day,5x4)", "grid(day,size,2x3)"),
+    ] {
+        let events = same_for_all(&path, &query).unwrap();
+        assert!(events.cells() > 10, "{query:?}");
+    }
+    // A byte-order mark, no last line end, and packed.
+    let mut marked = b"\xef\xbb\xbf".to_vec();
+    marked.extend_from_slice(mail_text().trim_end().as_bytes());
+    assert_eq!(cells(&same_for_all(&write("marked.csv", &marked), &mails()).unwrap()), cells(&events));
+    let packed = place("shares.csv.gz");
+    let mut gzip = flate2::write::GzEncoder::new(fs::File::create(&packed).unwrap(), Default::default());
+    gzip.write_all(&marked).unwrap();
+    gzip.finish().unwrap();
+    assert_eq!(cells(&same_for_all(&packed, &mails()).unwrap()), cells(&events));
+}
+
+#[test]
+fn few_rows_and_none() {
+    for text in [
+        "time,from,to\n2020-01-01,a,b\n",
+        "time,from,to\n2020-01-01,a,b",
+        "time,from,to\n2020-01-01,a,b\n2020-02-01,b,c\n",
+    ] {
+        same_for_all(&write("few.csv", text), &mails()).unwrap();
+    }
+    for text in ["", "time,from,to", "time,from,to\n", "\n\n", "time,from\n2020-01-01,a\n"] {
+        same_for_all(&write("none.csv", text), &mails()).unwrap_err();
+    }
+    same_for_all(&place("not_there.csv"), &mails()).unwrap_err();
+    same_for_all(Path::new("."), &mails()).unwrap_err();
+}
+
+#[test]
+fn the_line_that_is_wrong_is_named() {
+    let mut lines: Vec<String> = mail_text().split_inclusive('\n').map(str::to_owned).collect();
+    let good = lines.clone();
+    for (at, wrong) in [(1, "x,a,b,1,1\n"), (150, "2020-01-01,a,b,1\n"), (290, "2020-13-01,a,b,1,1\n")] {
+        // Never inside of quotes.
+        let at = (at..)
+            .find(|at| good[*at - 1].starts_with("2020") && good[*at].starts_with("2020"))
+            .unwrap_or(at);
+        let at = (at..at + 40).find(|at| good[..*at].concat().matches('"').count() % 2 == 0).unwrap();
+        lines.insert(at, wrong.into());
+        let error = same_for_all(&write("wrong.csv", lines.concat()), &mails()).unwrap_err();
+        assert!(error.contains(&format!("line {}", at + 1)), "{at} {error}");
+        lines.clone_from(&good);
+    }
+    // Two are: the first is named.
+    lines.insert(300, "x,a,b,1,1\n".into());
+    lines.insert(1, "y,a,b,1,1\n".into());
+    let error = same_for_all(&write("two.csv", lines.concat()), &mails()).unwrap_err();
+    assert!(error.contains("line 2,") && error.contains("\"y\""), "{error}");
+}
+
+#[test]
+fn what_can_be_read_once_is_refused() {
+    let errors = together(2, |team| {
+        let team: Arc<dyn Team> = Arc::new(team.clone());
+        let read = |path: &str| table::read_share(Path::new(path), mails(), &team).unwrap_err().to_string();
+        [read("-"), read("/dev/null")]
+    });
+    assert!(errors[0][0].starts_with("standard input can be read only once"), "{errors:?}");
+    assert!(errors[0][1].starts_with("/dev/null can be read only once"), "{errors:?}");
+}
+
+#[test]
+fn arrays_in_shares() {
+    let values = ndarray::Array3::from_shape_fn((3, 7, 5), |(i, j, k)| {
+        if (i + 2 * j + k) % 4 == 0 { 0.1 * (1 + i + j * k) as f64 } else { 0.0 }
+    });
+    let path = place("shares.npy");
+    ndarray_npy::write_npy(&path, &values).unwrap();
+    let events = same_for_all(&path, &array_query()).unwrap();
+    assert!(events.cells() > 20);
+    let mut turned =
+        ndarray::Array3::from_shape_vec(ndarray::ShapeBuilder::f((3, 7, 5)), vec![0.0; 105]).unwrap();
+    turned.assign(&values);
+    ndarray_npy::write_npy(place("shares_f.npy"), &turned).unwrap();
+    assert_eq!(cells(&same_for_all(&place("shares_f.npy"), &array_query()).unwrap()), cells(&events));
+    let whole = fs::read(&path).unwrap();
+    for wrong in [&whole[..whole.len() - 9], &[&whole[..], &[0]].concat()] {
+        same_for_all(&write("wrong.npy", wrong), &array_query()).unwrap_err();
+    }
+    let mut npz = ndarray_npy::NpzWriter::new_compressed(fs::File::create(place("shares.npz")).unwrap());
+    npz.add_array("values", &values).unwrap();
+    npz.finish().unwrap();
+    assert_eq!(cells(&same_for_all(&place("shares.npz"), &array_query()).unwrap()), cells(&events));
+    let mut text = String::from("# entries\n");
+    for ((i, j, k), value) in values.indexed_iter().filter(|(_, value)| **value != 0.0) {
+        text += &format!("{i} {j} {k} {value:e}{}\n", if i == j { " # \"" } else { "" });
+    }
+    assert_eq!(cells(&same_for_all(&write("shares.tns", &text), &array_query()).unwrap()), cells(&events));
+    text += "1 2 x 4\n";
+    let error = same_for_all(&write("wrong.tns", &text), &array_query()).unwrap_err();
+    assert!(error.contains(&format!("line {}", text.lines().count())), "{error}");
+}
+
+#[test]
+fn parquet_in_shares() {
+    for rows_of_a_group in [7, 50, 1000] {
+        let path = place(&format!("shares_{rows_of_a_group}.parquet"));
+        let column = |text: fn(usize) -> String| {
+            Arc::new(StringArray::from_iter_values((0..100).map(text))) as arrow_array::ArrayRef
+        };
+        let sizes = Arc::new(Float64Array::from_iter_values((0..100).map(|at| 0.1 * f64::from(at % 13))));
+        let batch = RecordBatch::try_from_iter([
+            ("time", column(|at| format!("2020-{:02}-01", 1 + at % 12))),
+            ("from", column(|at| format!("p{}", at * 3 % 10))),
+            ("to", column(|at| format!("q{}", at * 5 % 9))),
+            ("size", sizes),
+        ])
+        .unwrap();
+        let properties = parquet::file::properties::WriterProperties::builder()
+            .set_max_row_group_row_count(Some(rows_of_a_group))
+            .build();
+        let mut writer = parquet::arrow::ArrowWriter::try_new(
+            fs::File::create(&path).unwrap(),
+            batch.schema(),
+            Some(properties),
+        )
+        .unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let events = same_for_all(&path, &Query { value: Value::Sum("size".into()), ..mails() }).unwrap();
+        assert_eq!(events.tally.events, 100);
+        // A number that is none: its row is named.
+        let error = same_for_all(&path, &query("month(from)", "to", "time")).unwrap_err();
+        assert!(error.contains("line 1,"), "{error}");
+    }
+}
+
+proptest! {
+    /// Whatever a file holds: quotes that are never closed, in the middle of fields, at their ends.
+    #[test]
+    fn any_text_in_shares(text in "(a|b|,|\"|\"\"|\n|\r\n|\r|,\"|\"\n|a,b\n|\"a\n\",b\n){0,60}") {
+        let path = write("any.csv", format!("a,b\n{text}"));
+        let _ = same_for_all(&path, &query("a", "b", "b"));
+        let path = write("any_head.csv", &text);
+        let _ = same_for_all(&path, &query("a", "b", "b"));
+    }
+}
