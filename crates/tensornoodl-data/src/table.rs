@@ -179,7 +179,7 @@ pub(crate) fn rows(
     columns: &[String],
     mut each: impl FnMut(&[&str], At<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let input = Limited { input, left: LONGEST_ROW, read: Vec::new(), before: 0, last: 0 };
+    let input = Limited { input, left: LONGEST_ROW, read: Vec::new(), before: 0 };
     let mut reader = csv::ReaderBuilder::new().buffer_capacity(1 << 16).from_reader(input);
     let cannot_read = |error: csv::Error, line: u64| match error.into_kind() {
         csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => Error::Line {
@@ -213,10 +213,10 @@ pub(crate) fn rows(
     let mut record = csv::ByteRecord::new();
     let mut fields: Vec<&str> = Vec::new();
     loop {
+        // Line ends before a row are the row's, to the reader.
+        let (line, byte) = (reader.position().line(), reader.position().byte());
+        let at = At { file, line: shift + line + reader.get_mut().line_ends(byte) };
         let read = reader.read_byte_record(&mut record);
-        let broken = matches!(&read, Err(error) if error.is_io_error());
-        let begin = record.position().map_or(1, csv::Position::line);
-        let at = At { file, line: shift + if broken { begin } else { line(&reader, &record).max(begin) } };
         if !read.map_err(|error| cannot_read(error, at.line))? {
             return Ok(());
         }
@@ -229,14 +229,6 @@ pub(crate) fn rows(
         fields = recycle(fields);
         reader.get_mut().left = LONGEST_ROW;
     }
-}
-
-/// The line that a record begins in, once it was read. What it says itself is the line where the one before ends.
-fn line<R: Read>(reader: &csv::Reader<Limited<R>>, record: &csv::ByteRecord) -> u64 {
-    let end = reader.position();
-    let inside = record.as_slice().iter().filter(|byte| **byte == b'\n').count() as u64;
-    let after = u64::from(end.byte().checked_sub(1).and_then(|at| reader.get_ref().byte(at)) == Some(b'\n'));
-    end.line().saturating_sub(inside + after)
 }
 
 /// A field as text.
@@ -259,17 +251,24 @@ struct Limited<R> {
     /// Bytes that the row may still have.
     left: u64,
     read: Vec<u8>,
-    /// Bytes that were read before, and the last of them.
+    /// Bytes that were read before those.
     before: u64,
-    last: u8,
 }
 
-impl<R> Limited<R> {
-    fn byte(&self, at: u64) -> Option<u8> {
-        match at.checked_sub(self.before) {
-            Some(at) => self.read.get(at as usize).copied(),
-            None => (at + 1 == self.before).then_some(self.last),
+impl<R: BufRead> Limited<R> {
+    /// Line ends that stand at this byte, up to where the next row begins.
+    fn line_ends(&mut self, at: u64) -> u64 {
+        let blank = |byte: &&u8| matches!(byte, b'\n' | b'\r');
+        let count =
+            |bytes: &[u8]| bytes.iter().take_while(blank).filter(|byte| **byte == b'\n').count() as u64;
+        let read =
+            at.checked_sub(self.before).and_then(|at| self.read.get(at as usize..)).unwrap_or_default();
+        let mut lines = count(read);
+        if read.iter().all(|byte| blank(&byte)) {
+            // What is wrong with it is met when it is read.
+            lines += self.input.fill_buf().map_or(0, count);
         }
+        lines
     }
 }
 
@@ -278,7 +277,6 @@ impl<R: Read> Read for Limited<R> {
         let read = self.input.read(buffer)?;
         self.left = self.left.checked_sub(read as u64).ok_or(io::ErrorKind::FileTooLarge)?;
         self.before += self.read.len() as u64;
-        self.last = self.read.last().copied().unwrap_or(self.last);
         self.read.clear();
         self.read.extend_from_slice(&buffer[..read]);
         Ok(read)

@@ -160,6 +160,12 @@ fn the_line_that_is_wrong_is_named() {
         assert!(error.contains(&format!("line {}", at + 1)), "{at} {error}");
         lines.clone_from(&good);
     }
+    for text in
+        ["\u{feff}time,from,to\r\n2020-01-01,a,b\r\n\r\nx,a,b\r\n", "time,from,to\r2020-01-01,a,b\n\n\nx,a,b"]
+    {
+        let error = same_for_all(&write("ends.csv", text), &mails()).unwrap_err();
+        assert!(error.contains("line 4,"), "{error}");
+    }
     // Two are: the first is named.
     lines.insert(300, "x,a,b,1,1\n".into());
     lines.insert(1, "y,a,b,1,1\n".into());
