@@ -142,11 +142,10 @@ impl Ranks {
 /// machine share them.
 #[cfg(feature = "mpi")]
 fn settle(team: &dyn Team) -> anyhow::Result<usize> {
-    use tensornoodl::team::gather;
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let command: Vec<String> = std::iter::once(env!("CARGO_PKG_VERSION").into()).chain(words).collect();
     let other = |theirs: &Vec<u8>| theirs != command.join("\0").as_bytes();
-    if let Some(rank) = gather(team, command.join("\0").into_bytes()).iter().position(other) {
+    if let Some(rank) = team.gather(command.join("\0").into_bytes()).iter().position(other) {
         return Err(anyhow!(
             "rank {rank} is another noodl than rank {}, or was told other words",
             team.rank()
@@ -156,7 +155,7 @@ fn settle(team: &dyn Team) -> anyhow::Result<usize> {
     let status = read("/proc/self/status");
     let cores = status.lines().find(|line| line.starts_with("Cpus_allowed_list")).unwrap_or_default();
     let own = read("/proc/sys/kernel/random/boot_id") + cores;
-    let sharing = gather(team, own.clone().into_bytes()).iter().filter(|its| **its == own.as_bytes()).count();
+    let sharing = team.gather(own.clone().into_bytes()).iter().filter(|its| **its == own.as_bytes()).count();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     Ok((cores / sharing.max(1)).max(1))
 }

@@ -72,9 +72,11 @@ mod rank {
             let received = mpi.exchange((0..size).map(|to| parcel(rank, to)).collect());
             let expected: Vec<Vec<u8>> = (0..size).map(|from| parcel(from, rank)).collect();
             assert!(received == expected, "parcels");
+            let expected: Vec<Vec<u8>> = (0..size).map(|from| parcel(from, 1)).collect();
+            assert!(mpi.gather(parcel(rank, 1)) == expected, "words for all");
         }
-        let (calls, bytes) = mpi.sent();
-        assert!(calls >= 10 && bytes > 8000);
+        let tensornoodl::team::Traffic { exchanges, bytes, .. } = mpi.traffic();
+        assert!(exchanges >= 10 && bytes > 8000);
     }
 }
 

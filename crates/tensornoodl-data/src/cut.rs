@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use tensornoodl::Team;
-use tensornoodl::team::{agree, gather, get, put, share};
+use tensornoodl::team::{agree, get, put, share};
 
 use crate::error::Error;
 use crate::tns;
@@ -96,7 +96,8 @@ impl Part {
         let name = path.display().to_string();
         let failed = |error| Error::Read { file: name.clone(), error };
         let opened = agree(team, open(path))?;
-        let lengths: Vec<u64> = gather(team, opened.length.to_le_bytes().to_vec())
+        let lengths: Vec<u64> = team
+            .gather(opened.length.to_le_bytes().to_vec())
             .iter()
             .map(|bytes| get(&mut &bytes[..]))
             .collect();
@@ -126,7 +127,7 @@ impl Part {
         effect.iter().for_each(|state| put(&mut parcel, u64::from(*state)));
         put(&mut parcel, lines);
         let (mut state, mut above) = (START, 0);
-        for parcel in &gather(team, parcel)[..team.rank()] {
+        for parcel in &team.gather(parcel)[..team.rank()] {
             let words: [u64; 5] = std::array::from_fn(|at| get(&mut &parcel[8 * at..]));
             state = words[state as usize] as State;
             above += words[4];
@@ -157,7 +158,8 @@ impl Part {
         let mut parcel = Vec::new();
         put(&mut parcel, begin);
         put(&mut parcel, above);
-        let begins: Vec<[u64; 2]> = gather(team, parcel)
+        let begins: Vec<[u64; 2]> = team
+            .gather(parcel)
             .iter()
             .map(|parcel| [get(&mut &parcel[..]), get(&mut &parcel[8..])])
             .collect();

@@ -3,7 +3,7 @@
 use std::hash::Hasher;
 
 use rustc_hash::{FxHashMap, FxHasher};
-use tensornoodl::team::{gather, get, put};
+use tensornoodl::team::{get, put};
 use tensornoodl::{Shape, Team, Tensor};
 
 use crate::axis::{Axis, Grid, MOST_FEATURES, Unit, time};
@@ -200,7 +200,7 @@ impl Collector {
                 [values.clone().fold(f64::INFINITY, f64::min), values.fold(f64::NEG_INFINITY, f64::max)];
             let mut own = Vec::new();
             [low, high].iter().for_each(|bound| put(&mut own, bound.to_bits()));
-            let all = gather(team, own);
+            let all = team.gather(own);
             let bound = |at: usize| all.iter().map(move |own| f64::from_bits(get(&mut &own[8 * at..])));
             let (low, high) =
                 (bound(0).fold(f64::INFINITY, f64::min), bound(1).fold(f64::NEG_INFINITY, f64::max));
@@ -274,7 +274,7 @@ pub(crate) fn united(team: &dyn Team, own: &[(&[u8], u32)]) -> (Vec<Vec<u8>>, Ve
     mine.dedup();
     let mut parcel = Vec::new();
     mine.iter().for_each(|bytes| put_bytes(&mut parcel, bytes));
-    let parcels = gather(team, parcel);
+    let parcels = team.gather(parcel);
     let all: Vec<Vec<u8>> = parcels.iter().flat_map(|parcel| all_bytes(parcel)).map(<[u8]>::to_vec).collect();
     let places: FxHashMap<&[u8], u32> = all.iter().map(Vec::as_slice).zip(0..).collect();
     let mut settled = vec![0; own.len()];

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use tensornoodl::team::{Solo, agree, gather};
+use tensornoodl::team::{Solo, agree};
 use tensornoodl::{Team, Tensor};
 
 use crate::error::Error;
@@ -87,7 +87,7 @@ impl Recipe {
                 }
                 Action::Scale => {
                     let largest = values.iter().fold(0.0, |a: f64, v| a.max(v.abs()));
-                    let all = gather(team, largest.to_le_bytes().to_vec());
+                    let all = team.gather(largest.to_le_bytes().to_vec());
                     let all = all.iter().filter_map(|bytes| bytes.first_chunk());
                     let largest = all.map(|bytes| f64::from_le_bytes(*bytes)).fold(0.0, f64::max);
                     if largest > 0.0 {

@@ -24,6 +24,7 @@ use mpi::topology::{Communicator, SimpleCommunicator};
 use mpi::traits::CommunicatorCollectives;
 use mpi::{Count, Rank, Threading};
 use tensornoodl::Team;
+use tensornoodl::team::Traffic;
 
 /// Most elements of one message: MPI counts them in 32 bits.
 const MOST: usize = Count::MAX as usize;
@@ -39,6 +40,7 @@ pub struct Mpi {
     /// Exchanges so far.
     calls: AtomicU64,
     bytes: AtomicU64,
+    nanos: AtomicU64,
 }
 
 /// What a rank is told that waits for long: which exchange another one waits in.
@@ -153,6 +155,7 @@ pub fn begin(patience: Duration) -> Result<(Job, Mpi), String> {
         most: MOST,
         calls: AtomicU64::new(0),
         bytes: AtomicU64::new(0),
+        nanos: AtomicU64::new(0),
     };
     Ok((Job { watch, universe }, mpi))
 }
@@ -282,7 +285,14 @@ impl Mpi {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let _inside = self.watch.enter();
+        let begun = Instant::now();
         exchange(call);
+        self.nanos.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Most bytes for each rank in one message to all.
+    fn piece(&self) -> u64 {
+        (self.most / self.size).max(1) as u64
     }
 
     fn reduce<T: mpi::traits::Equivalence + Copy>(&self, numbers: &mut [T], with: SystemOperation) {
@@ -308,8 +318,12 @@ impl Team for Mpi {
         self.size
     }
 
-    fn sent(&self) -> (u64, u64) {
-        (self.calls.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    fn traffic(&self) -> Traffic {
+        Traffic {
+            exchanges: self.calls.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            time: Duration::from_nanos(self.nanos.load(Ordering::Relaxed)),
+        }
     }
 
     fn sum(&self, numbers: &mut [i64]) {
@@ -332,31 +346,17 @@ impl Team for Mpi {
             });
         });
         // Rounds of pieces whose sum can be counted; as many for everyone.
-        let piece = (self.most / self.size).max(1);
+        let piece = self.piece();
         let longest = lengths.iter().chain(&theirs).max().copied().unwrap_or(0);
-        let mut rounds = [longest.div_ceil(piece as u64)];
+        let mut rounds = [longest.div_ceil(piece)];
         self.reduce(&mut rounds, SystemOperation::max());
-        let mut received: Vec<Vec<u8>> =
-            theirs.iter().map(|length| Vec::with_capacity(*length as usize)).collect();
+        let mut received = empty(&theirs);
         for round in 0..rounds[0] {
-            let part = |length: u64| {
-                let from = (round * piece as u64).min(length);
-                (from as usize, (length - from).min(piece as u64) as usize)
-            };
-            // Never empty: the address of nothing is 1, which says something else to Open MPI (MPI_IN_PLACE).
-            let mut out = Vec::with_capacity(1);
-            for parcel in &parcels {
-                let (from, length) = part(parcel.len() as u64);
-                out.extend_from_slice(&parcel[from..from + length]);
-            }
-            let counts =
-                |lengths: &[u64]| -> Vec<Count> { lengths.iter().map(|l| part(*l).1 as Count).collect() };
-            let starts = |counts: &[Count]| -> Vec<Count> {
-                counts.iter().scan(0, |sum, count| Some(std::mem::replace(sum, *sum + count))).collect()
-            };
-            let (send, receive) = (counts(&lengths), counts(&theirs));
-            let (send_starts, receive_starts) = (starts(&send), starts(&receive));
-            let mut into = vec![0_u8; 1.max(receive.iter().sum::<Count>() as usize)];
+            let (send, send_starts) = layout(&lengths, piece, round);
+            let (receive, receive_starts) = layout(&theirs, piece, round);
+            let mut out = message(0);
+            parcels.iter().for_each(|parcel| out.extend_from_slice(part(parcel, piece, round)));
+            let mut into = message(receive.iter().sum());
             let all = Partition::new(&out[..], &send[..], &send_starts[..]);
             let mut mine = PartitionMut::new(&mut into[..], &receive[..], &receive_starts[..]);
             self.call(out.len(), |call| {
@@ -365,10 +365,71 @@ impl Team for Mpi {
                     self.wait(&world, call, request);
                 });
             });
-            for (rank, parcel) in received.iter_mut().enumerate() {
-                parcel.extend_from_slice(&into[receive_starts[rank] as usize..][..receive[rank] as usize]);
-            }
+            take(&mut received, &into, &receive, &receive_starts);
         }
         received
+    }
+
+    fn gather(&self, own: Vec<u8>) -> Vec<Vec<u8>> {
+        let world = self.world();
+        let length = own.len() as u64;
+        let mut lengths = vec![0_u64; self.size];
+        self.call(8, |call| {
+            mpi::request::scope(|scope| {
+                let request = world.immediate_all_gather_into(scope, &length, &mut lengths[..]);
+                self.wait(&world, call, request);
+            });
+        });
+        let piece = self.piece();
+        let longest = lengths.iter().max().copied().unwrap_or(0);
+        let mut received = empty(&lengths);
+        for round in 0..longest.div_ceil(piece) {
+            let (receive, starts) = layout(&lengths, piece, round);
+            let mut out = message(0);
+            out.extend_from_slice(part(&own, piece, round));
+            let mut into = message(receive.iter().sum());
+            let mut all = PartitionMut::new(&mut into[..], &receive[..], &starts[..]);
+            self.call(out.len(), |call| {
+                mpi::request::scope(|scope| {
+                    let request = world.immediate_all_gather_varcount_into(scope, &out[..], &mut all);
+                    self.wait(&world, call, request);
+                });
+            });
+            take(&mut received, &into, &receive, &starts);
+        }
+        received
+    }
+}
+
+/// Memory for so many bytes, and some if there are none: the address of nothing is 1, which says something else to Open MPI (MPI_IN_PLACE).
+fn message(bytes: Count) -> Vec<u8> {
+    let mut message = Vec::with_capacity(1.max(bytes as usize));
+    message.resize(bytes as usize, 0);
+    message
+}
+
+/// Room for parcels of these lengths.
+fn empty(lengths: &[u64]) -> Vec<Vec<u8>> {
+    lengths.iter().map(|length| Vec::with_capacity(*length as usize)).collect()
+}
+
+/// The piece of a parcel that goes in this round.
+fn part(parcel: &[u8], piece: u64, round: u64) -> &[u8] {
+    let from = (round * piece).min(parcel.len() as u64) as usize;
+    &parcel[from..parcel.len().min(from + piece as usize)]
+}
+
+/// How long the pieces of this round are, and where each begins.
+fn layout(lengths: &[u64], piece: u64, round: u64) -> (Vec<Count>, Vec<Count>) {
+    let count = |length: &u64| length.saturating_sub(round * piece).min(piece) as Count;
+    let counts: Vec<Count> = lengths.iter().map(count).collect();
+    let starts = counts.iter().scan(0, |sum, count| Some(std::mem::replace(sum, *sum + count))).collect();
+    (counts, starts)
+}
+
+/// Puts pieces to those that came before.
+fn take(received: &mut [Vec<u8>], pieces: &[u8], counts: &[Count], starts: &[Count]) {
+    for ((parcel, count), start) in received.iter_mut().zip(counts).zip(starts) {
+        parcel.extend_from_slice(&pieces[*start as usize..][..*count as usize]);
     }
 }

@@ -19,7 +19,7 @@ use crate::grow::{Grow, Growth, MOST_FIBERS};
 use crate::learner::Learner;
 use crate::params::{Params, Rule};
 use crate::search::{Account, Search};
-use crate::team::{Team, agree, gather, get, put};
+use crate::team::{Team, agree, get, put};
 use crate::tensor::{Place, Tensor};
 
 /// Patterns found in a tensor, those that explain most first.
@@ -187,7 +187,7 @@ pub(crate) fn sample<'t>(team: &dyn Team, tensor: &'t Tensor<'_>) -> (Tensor<'t>
         put(&mut own, tensor.places()[fiber].word());
         tensor.fiber(fiber).iter().for_each(|value| put(&mut own, value.to_bits()));
     }
-    let parcels = gather(team, own);
+    let parcels = team.gather(own);
     let size = 8 * (1 + tensor.shape().features);
     let mut all: Vec<(u64, &[u8])> = Vec::new();
     for mut fiber in parcels.iter().flat_map(|parcel| parcel.chunks_exact(size)) {

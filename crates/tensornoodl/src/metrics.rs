@@ -8,7 +8,7 @@ use crate::dense::{Cholesky, add_scaled, dot, largest_singular_value, transposed
 use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::sparse::Sparse;
-use crate::team::{Solo, Team, gather};
+use crate::team::{Solo, Team};
 use crate::tensor::Tensor;
 use crate::untangle::Factors;
 
@@ -204,7 +204,7 @@ fn sum(team: &dyn Team, numbers: &mut [f64]) {
     if team.size() > 1 {
         let own = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         numbers.fill(0.0);
-        for parcel in gather(team, own) {
+        for parcel in team.gather(own) {
             let theirs = parcel.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes));
             numbers.iter_mut().zip(theirs).for_each(|(sum, number)| *sum += number);
         }

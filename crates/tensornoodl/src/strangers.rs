@@ -6,7 +6,7 @@
 
 use crate::fibers::{Fibers, Scale};
 use crate::grow::MOST_FIBERS;
-use crate::team::{Team, gather, get, put, put_all};
+use crate::team::{Team, get, put, put_all};
 use crate::tensor::Tensor;
 
 /// What the fibers of one rank show.
@@ -129,7 +129,7 @@ impl Strangers {
                 fiber.write(own);
             });
             (fibers, rests) = (Vec::new(), Vec::new());
-            for parcel in gather(team, own) {
+            for parcel in team.gather(own) {
                 let bytes = &mut &parcel[..];
                 (0..get(bytes)).for_each(|_| fibers.push((get(bytes), Fibers::read(self.n, bytes))));
                 (0..get(bytes)).for_each(|_| rests.push((get(bytes), f64::from_bits(get(bytes)))));

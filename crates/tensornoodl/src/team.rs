@@ -4,8 +4,9 @@
 //! (`totals.rs`), and each moves its dictionary by them. The seam is this trait; the algorithm is the same for one.
 
 use std::fmt::{Debug, Display};
-use std::ops::Range;
+use std::ops::{Range, Sub};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::error::Error;
 pub use crate::totals::Sum;
@@ -20,20 +21,39 @@ pub trait Team: Debug + Send + Sync {
     fn sum(&self, numbers: &mut [i64]);
     /// Every number becomes the largest of all ranks.
     fn max(&self, numbers: &mut [i8]);
-    /// How many exchanges there were so far, and how many bytes this rank had for them; zeros if nobody counts.
-    fn sent(&self) -> (u64, u64) {
-        (0, 0)
-    }
     /// Hands a parcel to every rank and returns those that every rank had for this one.
     fn exchange(&self, parcels: Vec<Vec<u8>>) -> Vec<Vec<u8>>;
+    /// What every rank has to say, for all of them.
+    fn gather(&self, own: Vec<u8>) -> Vec<Vec<u8>> {
+        self.exchange(vec![own; self.size()])
+    }
+    /// What it has sent so far, if anyone counts.
+    fn traffic(&self) -> Traffic {
+        Traffic::default()
+    }
 }
 
-/// What every rank has to say, for all of them.
-pub fn gather(team: &dyn Team, own: Vec<u8>) -> Vec<Vec<u8>> {
-    if team.size() == 1 {
-        return vec![own];
+/// What a rank has sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traffic {
+    /// Exchanges with the others.
+    pub exchanges: u64,
+    /// Bytes that it had for them.
+    pub bytes: u64,
+    /// Time that they took, waiting for others included.
+    pub time: Duration,
+}
+
+impl Sub for Traffic {
+    type Output = Traffic;
+
+    fn sub(self, before: Traffic) -> Traffic {
+        Traffic {
+            exchanges: self.exchanges - before.exchanges,
+            bytes: self.bytes - before.bytes,
+            time: self.time.saturating_sub(before.time),
+        }
     }
-    team.exchange(vec![own; team.size()])
 }
 
 /// Parcels are words, written
@@ -80,7 +100,7 @@ pub fn agree<T, E: From<Error> + Display>(team: &dyn Team, outcome: Result<T, E>
 /// The error of the first rank that has one: itself there, told of on the others. All ranks ask, because one has.
 pub(crate) fn blame<T, E: From<Error> + Display>(team: &dyn Team, outcome: Result<T, E>) -> E {
     let own = outcome.as_ref().map_or_else(|error| error.to_string(), |_| String::new());
-    let causes = gather(team, own.into_bytes());
+    let causes = team.gather(own.into_bytes());
     let rank = causes.iter().position(|cause| !cause.is_empty()).unwrap_or(0);
     match outcome {
         Err(error) if rank == team.rank() => error,
@@ -197,7 +217,7 @@ impl Together {
         with: fn(T, T) -> T,
     ) {
         let own: Vec<u8> = numbers.iter().flat_map(|&number| write(number)).collect();
-        for (rank, theirs) in gather(self, own).iter().enumerate() {
+        for (rank, theirs) in self.gather(own).iter().enumerate() {
             let theirs = theirs.as_chunks().0.iter().map(|bytes| read(*bytes));
             numbers.iter_mut().zip(theirs).for_each(|(a, b)| *a = if rank == 0 { b } else { with(*a, b) });
         }

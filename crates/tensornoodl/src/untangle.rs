@@ -20,7 +20,7 @@ use rayon::prelude::*;
 use crate::codes::Codes;
 use crate::dense::{add_scaled, dot, eigen};
 use crate::sparse::Sparse;
-use crate::team::{Team, gather, get, put, put_all};
+use crate::team::{Team, get, put, put_all};
 use crate::tensor::Place;
 
 /// Plain power steps that come first.
@@ -148,7 +148,7 @@ fn collect(team: &dyn Team, pairs: &mut [Vec<Pair>]) {
         }
     }
     pairs.iter_mut().for_each(Vec::clear);
-    for parcel in gather(team, own) {
+    for parcel in team.gather(own) {
         let bytes = &mut &parcel[..];
         while !bytes.is_empty() {
             let (pattern, rank_one) = (get(bytes) as usize, f64::from_bits(get(bytes)));

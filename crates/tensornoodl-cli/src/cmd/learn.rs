@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use tensornoodl::team::{agree, gather};
+use tensornoodl::team::agree;
 use tensornoodl::{Error, Grow, Learner, Params, Passes, Rule, Stop, Team, Tensor, init};
 use tensornoodl_data::{Error as DataError, Events, Model, Query, Recipe, files, table};
 
@@ -314,7 +314,7 @@ pub(crate) fn learn(
 fn load(team: &dyn Team, path: &Path) -> anyhow::Result<Model> {
     let read = || fs::read(path).map_err(|error| DataError::Read { file: path.display().to_string(), error });
     let own = agree(team, if team.rank() == 0 { read() } else { Ok(Vec::new()) })?;
-    let bytes = gather(team, own).swap_remove(0);
+    let bytes = team.gather(own).swap_remove(0);
     Ok(Model::from_bytes(&bytes, &path.display().to_string())?)
 }
 

@@ -296,17 +296,17 @@ fn recover(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
     while errors.len() == 1
         || errors.len() as u64 <= args.max_steps && errors.last().is_none_or(|error| *error > args.tolerance)
     {
-        let before = team.sent();
+        let before = team.traffic();
         let now = recovery.advance()?;
-        let sent = team.sent();
+        let traffic = team.traffic() - before;
         errors.push(now.error_a);
         if args.start == From::Data {
             init_seconds.get_or_insert(now.step.search_time.as_secs_f64());
         }
         if args.json && speaks {
             let mut record = StepRecord::new(&now, recovery.learner());
-            record.exchanges = (team.size() > 1).then_some(sent.0 - before.0);
-            record.sent_bytes = (team.size() > 1).then_some(sent.1 - before.1);
+            record.exchanges = (team.size() > 1).then_some(traffic.exchanges);
+            record.sent_bytes = (team.size() > 1).then_some(traffic.bytes);
             serde_json::to_writer(&mut stdout, &record)?;
             writeln!(stdout)?;
         }
