@@ -102,6 +102,7 @@ fn main() -> ExitCode {
     let (spread, threaded) = match &args.command {
         Command::Learn(_) => (true, false),
         Command::Recover(args) => (true, args.has_threads()),
+        Command::Bench(args) => args.ranks(),
         _ => (false, false),
     };
     let ranks = match ranks::Ranks::begin(spread, threaded) {
@@ -124,7 +125,7 @@ fn main() -> ExitCode {
         Command::Encode(args) => cmd::encode::run(&args),
         Command::Compare(args) => cmd::compare::run(&args),
         Command::Export(args) => cmd::export::run(&args),
-        Command::Bench(args) => cmd::bench::run(&args),
+        Command::Bench(args) => cmd::bench::run(&args, &ranks.team),
         Command::Paper(args) => cmd::paper::run(&args),
         Command::Completions(args) => cmd::completions::run(&args),
     };

@@ -1,6 +1,7 @@
-//! `noodl bench limit`: how the time of a step compares with what no method can do without.
+//! `noodl bench`, and `noodl bench limit`: how the time of a step compares with what no method can do without.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Subcommand;
@@ -9,9 +10,9 @@ use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 use serde::Serialize;
 use tensornoodl::synthetic::{Plan, Planted, PlantedTensor};
-use tensornoodl::{Dictionary, Error, Learner, Params};
+use tensornoodl::{Dictionary, Error, Learner, Params, Team};
 
-use crate::cmd::{growth, starts};
+use crate::cmd::{growth, spread, starts};
 use crate::memory;
 
 /// Columns of Y multiplied at a time: large enough for full speed, small enough for the cache.
@@ -29,6 +30,17 @@ enum What {
     Limit(LimitArgs),
     Growth(growth::Args),
     Start(starts::Args),
+    Ranks(spread::Args),
+}
+
+impl Args {
+    /// Whether it can be spread over ranks, and whether it makes its threads itself.
+    pub(crate) fn ranks(&self) -> (bool, bool) {
+        match &self.what {
+            What::Ranks(args) => (true, args.threads.is_some()),
+            _ => (false, false),
+        }
+    }
 }
 
 const LIMIT_EXAMPLES: &str = "\
@@ -117,11 +129,12 @@ struct Limit {
     input_bytes: u64,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
     let (threads, repeats) = match &args.what {
         What::Limit(args) => (args.threads, args.repeats),
         What::Growth(args) => (args.threads, args.repeats),
         What::Start(args) => (args.threads, args.seeds as usize),
+        What::Ranks(args) => (args.threads, args.repeats),
     };
     let repeats_name = if matches!(args.what, What::Start(_)) { "seeds" } else { "repeats" };
     for (name, value) in [("threads", threads), (repeats_name, Some(repeats))] {
@@ -129,11 +142,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             return Err(Error::Parameter { name, value: "0".into(), rule: "at least 1".into() }.into());
         }
     }
+    // Only the first thread speaks to the other ranks.
+    if let What::Ranks(args) = &args.what {
+        return spread::run(args, team);
+    }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build()?;
     pool.install(|| match &args.what {
         What::Limit(args) => limit(args),
         What::Growth(args) => growth::run(args),
         What::Start(args) => starts::run(args),
+        What::Ranks(_) => Ok(()),
     })
 }
 

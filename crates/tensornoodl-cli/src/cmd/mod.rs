@@ -14,5 +14,6 @@ pub(crate) mod paper;
 pub(crate) mod recover;
 pub(crate) mod report;
 pub(crate) mod show;
+pub(crate) mod spread;
 pub(crate) mod starts;
 pub(crate) mod stats;
