@@ -366,9 +366,9 @@ impl Learner {
     /// the same shape with some of the fibers, and are read once. Held are one part, what is held for a
     /// whole tensor too, and twice the codes.
     ///
-    /// The larger the parts, the faster, up to some 100,000 fibers. Results agree with those of
-    /// [`Learner::learn`] up to the order in which sums are added, not to the last bit. An error of the
-    /// iterator ends the step and leaves the learner as it was. Needs [`Passes::Fixed`]`(1)`.
+    /// The larger the parts, the faster, up to some 100,000 fibers. Results have the bits of those of
+    /// [`Learner::learn`]. An error of the iterator ends the step and leaves the learner as it was.
+    /// Needs [`Passes::Fixed`]`(1)`.
     ///
     /// ```
     /// # use tensornoodl::{Dictionary, Error, Learner, Params, Place, Shape, Tensor};

@@ -65,8 +65,8 @@
 //! # }
 //! ```
 //!
-//! Results have the same bits for any number of threads. Work is spread over the rayon pool it is
-//! called from.
+//! Results have the same bits for any number of threads, parts of a tensor, and ranks of a [`team`]. Work is
+//! spread over the rayon pool it is called from.
 
 #![forbid(unsafe_code)]
 

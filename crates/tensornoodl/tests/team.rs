@@ -137,6 +137,25 @@ fn large_tensors() {
     same_for_all(&strange.unwrap(), &tensors[..1]);
 }
 
+/// Parts of a tensor, in another order.
+#[test]
+fn parts_of_a_tensor() {
+    for noise in [0.0, 0.3] {
+        let (planted, tensors) = planted(Plan { noise, rows: 200, cols: 150, ..plan() });
+        let start = planted.start(planted.paper_distance()).unwrap();
+        let mut whole = Learner::new(start, Params::default()).unwrap();
+        let mut parts = whole.clone();
+        for tensor in &tensors {
+            let step = whole.learn(tensor).unwrap();
+            let mut cuts = together(7, |team| cut(tensor, team, Cut::Scattered));
+            cuts.reverse();
+            let cuts = cuts.into_iter().map(Ok::<_, Error>);
+            assert_eq!(account(&parts.learn_parts(tensor.shape(), cuts).unwrap()), account(&step));
+            assert!(parts == whole, "step {}", step.step);
+        }
+    }
+}
+
 /// Codes that lie on the thresholds, where the last bit of a pattern decides.
 #[test]
 fn codes_at_the_thresholds() {
