@@ -6,10 +6,13 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::mpi::{Ended, Job, days, say, signal, turn};
+use assert_cmd::cargo::cargo_bin;
+use common::mpi::{Ended, Job, days, launcher, say, signal, turn};
 use common::{folder, noodl, stderr, stdout};
 use rand::{RngExt, SeedableRng};
 
@@ -249,6 +252,46 @@ fn a_checkpoint_that_cannot_be_written() {
     fs::rename(&gone, &stream.folder).unwrap();
     assert!(stream.steps() >= 19);
     stream.finish(3);
+}
+
+/// The script for Slurm, with a stand-in for `srun`: it goes on after a failure, with one rank fewer, and leaves what is wrong alone.
+#[test]
+fn the_slurm_script_goes_on() {
+    let Some(_turn) = turn() else { return };
+    let stream = Stream::new("mpi_the_slurm_script", 600);
+    let bin = folder("mpi_the_slurm_script_bin");
+    let srun = bin.join("srun");
+    // What it is told itself stands before the program; each try has a rank less.
+    let script = "#!/bin/sh\nwhile [ \"${1#--}\" != \"$1\" ]; do shift; done\necho try >> \"$0.tries\"\n\
+                  exec mpirun --oversubscribe --bind-to none -n $((4 - $(grep -c try \"$0.tries\"))) \"$@\"\n";
+    fs::write(&srun, script).unwrap();
+    fs::set_permissions(&srun, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = cargo_bin!("noodl").parent().unwrap().to_owned();
+    let start = |args: &str| {
+        let _ = fs::remove_file(bin.join("srun.tries"));
+        let path = format!("{}:{}:{}", bin.display(), program.display(), std::env::var("PATH").unwrap());
+        let mut command = Command::new("bash");
+        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/noodl.sbatch"));
+        command.args(args.split_whitespace()).env("PATH", path).env("NOODL_PAUSE", "0");
+        command.envs(launcher(1).get_envs().filter_map(|(name, to)| Some((name, to?))));
+        Job::start(command)
+    };
+    let tries = || fs::read_to_string(bin.join("srun.tries")).unwrap().lines().count();
+    let begin = stream.args.replace(" --checkpoint-every 1 --resume", "");
+    // The words of a command are kept in the model, in their order.
+    assert!(noodl(&format!("{begin} --checkpoint-every 1 --resume")).status.success());
+    let bits = fs::read(&stream.model).unwrap();
+    fs::remove_file(&stream.model).unwrap();
+    let mut job = start(&begin);
+    job.has_lines(20);
+    signal(job.pid(1), "KILL");
+    let ended = job.end(Duration::from_secs(60));
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert!(ended.stderr.contains("noodl.sbatch: try 1 of 5 ended with 137"), "{}", ended.stderr);
+    assert_eq!(tries(), 2);
+    assert!(fs::read(&stream.model).unwrap() == bits);
+    let ended = start(&format!("{begin} --tau=-1")).end(SOON);
+    assert_eq!((ended.code(), tries()), (2, 1), "{}", ended.stderr);
 }
 
 /// Fifty times kill -9, of any rank at any moment, and on with another number of them.
