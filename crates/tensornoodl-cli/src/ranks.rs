@@ -127,7 +127,7 @@ impl Ranks {
         };
         // Whoever knows why says so, and ends the others: the one where it failed, and if that is all of them, the first. Launchers
         // ask ranks to end and do it themselves a second or so later.
-        let turn = 3 * u64::from(self.team.rank() > 0) + 3 * u64::from(elsewhere);
+        let turn = 3 * u64::from(self.team.rank() > 0) + 6 * u64::from(elsewhere);
         std::thread::sleep(std::time::Duration::from_secs(turn));
         complain(&prefix);
         #[cfg(feature = "mpi")]
