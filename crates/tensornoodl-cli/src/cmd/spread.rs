@@ -30,10 +30,10 @@ pub(crate) struct Args {
     /// Number of patterns, m.
     #[arg(long, default_value_t = 150)]
     patterns: usize,
-    /// Rows of each rank's share; the tensor has as many for each rank.
+    /// Rows of the tensor, J.
     #[arg(long, default_value_t = 300)]
     rows: usize,
-    /// Cols of the tensor, K.
+    /// Cols of each rank's share; the tensor has as many for each rank.
     #[arg(long, default_value_t = 300)]
     cols: usize,
     /// Probability that an entry of the row factor, and of the col factor, is not zero.
@@ -99,20 +99,20 @@ pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
         rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
     }
     let size = team.size();
-    let plan = |rows| Plan {
+    let plan = |cols| Plan {
         features: args.n,
         patterns: args.patterns,
-        rows,
-        cols: args.cols,
+        rows: args.rows,
+        cols,
         alpha: args.alpha,
         beta: args.alpha,
         seed: args.seed,
         ..Plan::default()
     };
-    plan(args.rows * size).check()?;
-    memory::check(2.0 * plan(args.rows).bytes())?;
+    plan(args.cols * size).check()?;
+    memory::check(2.0 * plan(args.cols).bytes())?;
     // The patterns are the same in both.
-    let (small, large) = (Planted::new(plan(args.rows))?, Planted::new(plan(args.rows * size))?);
+    let (small, large) = (Planted::new(plan(args.cols))?, Planted::new(plan(args.cols * size))?);
     let mut learner = Learner::new(small.start(small.paper_distance())?, Params::default())?;
     learner.join(Arc::clone(team));
     while learner.steps() < TENSORS {
