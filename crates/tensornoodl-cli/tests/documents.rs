@@ -60,9 +60,13 @@ fn links_between_documents_lead_somewhere() {
     for document in [
         "README.md",
         "ARCHITECTURE.md",
+        "BENCHMARKS.md",
         "CONTRIBUTING.md",
         "docs/paper-map.md",
         "docs/paper.md",
+        "docs/cluster.md",
+        "docs/enron.md",
+        "docs/nba.md",
         "docs/recovery.md",
         "docs/start.md",
     ] {

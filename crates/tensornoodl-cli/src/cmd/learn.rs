@@ -27,6 +27,7 @@ Examples:
   noodl learn new.csv --feature 'grid(x,y,12x10)' --row player --col opponent --step 'week(date)' \\
     --start shots.safetensors -o new.safetensors
   noodl learn tensor.npy -o tensor.safetensors     an array n x J x K: features, rows, cols
+  mpirun -n 4 noodl learn mail.csv ...             four ranks, each with a share (built with --features mpi; docs/cluster.md)
 
 Without --step there is one tensor, and passes are made over it until it has nothing more to tell. Ctrl-C writes the model first; --resume goes on with it, and
 ends in the same bits as if nothing had happened.";
