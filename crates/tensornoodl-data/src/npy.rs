@@ -170,7 +170,7 @@ impl<'a, R: Read> Array<'a, R> {
     /// How many entries there are.
     fn count(&self) -> Result<u64, Error> {
         let shape = self.header.shape.iter();
-        let count = shape.fold(Some(1_u64), |count, length| count?.checked_mul(*length as u64));
+        let count = shape.copied().try_fold(1_u64, |count, length| count.checked_mul(length as u64));
         count.ok_or_else(|| self.name.broken("its header speaks of more entries than a file can have"))
     }
 
