@@ -16,8 +16,11 @@ use crate::wrong;
 const MOST_BYTES: f64 = 1e11;
 
 /// Steps count from 1.
-fn check_step(name: &str, step: u64) -> PyResult<()> {
-    if step == 0 { Err(PyValueError::new_err(format!("{name} is 0, it must be at least 1"))) } else { Ok(()) }
+fn check_step(name: &str, step: i64) -> PyResult<u64> {
+    match u64::try_from(step) {
+        Ok(step) if step > 0 => Ok(step),
+        _ => Err(PyValueError::new_err(format!("{name} is {step}, it must be at least 1"))),
+    }
 }
 
 /// A stream whose factors are known, drawn as in the paper's experiments. The same seed gives the same stream.
@@ -45,10 +48,10 @@ impl Planted {
         noise: f64,
         scale: f64,
         late: usize,
-        late_step: u64,
+        late_step: i64,
         seed: u64,
     ) -> PyResult<Planted> {
-        check_step("late_step", late_step)?;
+        let late_step = check_step("late_step", late_step)?;
         let values = if floor == 1.0 { Values::Rademacher } else { Values::SubGaussian { floor } };
         let plan = Plan {
             features,
@@ -87,16 +90,16 @@ impl Planted {
     }
 
     /// The tensor of a step, from 1.
-    fn tensor(&self, py: Python<'_>, step: u64) -> PyResult<Tensor> {
-        check_step("step", step)?;
+    fn tensor(&self, py: Python<'_>, step: i64) -> PyResult<Tensor> {
+        let step = check_step("step", step)?;
         let planted = py.detach(|| self.0.tensor(step));
         let labels = Labels::new([None, None, None], planted.tensor.shape())?;
         Tensor::new(py, planted.tensor, labels, None, Some(step.to_string()))
     }
 
     /// Its true codes.
-    fn codes(&self, py: Python<'_>, step: u64) -> PyResult<Codes> {
-        check_step("step", step)?;
+    fn codes(&self, py: Python<'_>, step: i64) -> PyResult<Codes> {
+        let step = check_step("step", step)?;
         let planted = py.detach(|| self.0.tensor(step));
         Codes::new(planted.true_codes, self.0.plan().features)
     }

@@ -149,8 +149,12 @@ def test_one_tensor_where_one_is_needed(fitted: tn.TensorNOODL, planted: tn.Plan
     assert "error" in repr(tn.match(fitted.components_, planted.patterns))
     with pytest.raises(MemoryError, match="one tensor of this takes about"):
         tn.Planted(features=10**6, patterns=10**7)
-    with pytest.raises(ValueError, match="step is 0, it must be at least 1"):
-        planted.tensor(0)
+    for wrong in (0, -1):
+        for ask in (planted.tensor, planted.codes):
+            with pytest.raises(ValueError, match=f"step is {wrong}, it must be at least 1"):
+                ask(wrong)
+        with pytest.raises(ValueError, match=f"late_step is {wrong}, it must be at least 1"):
+            tn.Planted(late_step=wrong)
     with pytest.raises(ValueError, match="found patterns have 3 features, true ones 40"):
         tn.match(np.ones((2, 3)), planted.patterns)
 
