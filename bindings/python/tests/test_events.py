@@ -150,6 +150,8 @@ def test_wrong_questions_are_refused(
 def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="the table is of type dict, it must be a path, or have an Arrow C stream"):
         tn.from_events({"a": [1]}, feature="a", row="a", col="a")
+    with pytest.raises(TypeError, match=r"LazyFrame, which is not computed yet: call collect\(\) first"):
+        tn.from_events(pl.DataFrame({"a": [1]}).lazy(), feature="a", row="a", col="a")
     with pytest.raises(FileNotFoundError):
         tn.from_events(tmp_path / "none.csv", feature="a", row="a", col="a")
     lists = pa.table({"a": [[1]], "b": [1]})

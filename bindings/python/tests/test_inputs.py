@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import pyttb
 import sparse
 import xarray
 
 import tensornoodl as tn
+from tensornoodl import _inputs
 from tensornoodl._inputs import as_tensor
 
 
@@ -33,6 +37,7 @@ def kinds(tensor: tn.Tensor) -> dict[str, object]:
         "nested lists": dense.tolist(),
         "sparse": coo,
         "sparse GCXS": sparse.GCXS.from_coo(coo),
+        "sparse DOK": sparse.DOK.from_coo(coo),
         "sptensor": pyttb.sptensor(coo.coords.T.copy(), coo.data[:, None], coo.shape),
         "coords": (coo.coords, coo.data, coo.shape),
         "coords, shuffled": (coo.coords[:, ::-1], coo.data[::-1], coo.shape),
@@ -41,6 +46,7 @@ def kinds(tensor: tn.Tensor) -> dict[str, object]:
         "fibers, places as lists": (np.array(tensor.fibers), tensor.places.tolist(), tensor.shape[1:]),
         "xarray": xarray.DataArray(dense, dims=("f", "r", "c")),
         "xarray, sparse": xarray.DataArray(coo, dims=("f", "r", "c")),
+        "xarray, sparse GCXS": xarray.DataArray(sparse.GCXS.from_coo(coo), dims=("f", "r", "c")),
         "pickled": pickle.loads(pickle.dumps(tensor)),
     }
 
@@ -136,16 +142,64 @@ def test_labels_come_from_xarray_whatever_the_order(planted: tn.Planted) -> None
         ((np.ones((1, 3)), [[5, 0]], (2, 2)), ValueError, "the fiber at row 5, col 0 is outside the shape 3 x 2 x 2"),
         ((np.ones((1, 3)), [[0, 0]], (3, 2, 2)), ValueError, "it must have 2 numbers: rows and cols"),
         (([[0], [0], [0]], [1.0], (2, 2.7, 2)), TypeError, "float"),
-        (object(), ValueError, "the array has 0 dimensions"),
-        ([], ValueError, "the array has 1 dimensions"),
+        (object(), TypeError, "the tensor is of type object, it must be an array of features x rows x cols"),
+        (None, TypeError, "the tensor is of type NoneType, it must be an array of features x rows x cols"),
+        ({"a": np.ones((2, 2, 2))}, TypeError, "the tensor is of type dict, it must be an array"),
+        ([None], TypeError, "fit and partial_fit also take a stream of them: a list or an iterator"),
+        (np.array(3), ValueError, "the array has 0 dimensions"),
+        ("a.csv", TypeError, "the tensor is of type str: tensornoodl.from_events makes tensors of tables and of CSV and Parquet files"),
+        (b"a.csv", TypeError, "the tensor is of type bytes: tensornoodl.from_events"),
+        (Path("a.csv"), TypeError, "Path: tensornoodl.from_events"),
+        (["a.csv", "b.csv"], TypeError, "the tensor is of type str: tensornoodl.from_events"),
+        (pd.DataFrame({"a": [1]}), TypeError, "DataFrame: tensornoodl.from_events"),
+        ([], ValueError, "the stream has no tensor to learn from"),
+        ((), ValueError, "the stream has no tensor to learn from"),
         (iter([]), ValueError, "the stream has no tensor to learn from"),
+        ((np.ones((2, 2, 2)),) * 2, ValueError, "a tuple of 2 is given that begins with a tensor; a stream of tensors is a list"),
+        ((sparse.COO(np.ones((2, 2, 2))),) * 3, ValueError, "a tuple of 3 is given that begins with a tensor; a stream"),
         (sparse.COO(np.ones((2, 2, 2)), fill_value=1.0), ValueError, "the fill value is 1.0, it must be 0"),
+        (sparse.DOK((2, 2, 2), fill_value=1.0), ValueError, "the fill value is 1.0, it must be 0"),
+        (
+            xarray.DataArray(sparse.COO(np.ones((2, 2, 2)), fill_value=1.0), dims=("f", "r", "c")),
+            ValueError,
+            "the fill value is 1.0, it must be 0",
+        ),
     ],
 )
 def test_what_is_no_tensor_is_refused(wrong: object, error: type[Exception], text: str) -> None:
     with pytest.raises(error) as caught:
         tn.TensorNOODL().fit(wrong)
     assert text in str(caught.value)
+
+
+def test_one_tensor_is_not_a_stream(planted: tn.Planted, fitted: tn.TensorNOODL) -> None:
+    dense = planted.tensor(1).todense()
+    for ask in (tn.TensorNOODL().fit_transform, fitted.transform):
+        with pytest.raises(TypeError, match="the tensor is of type generator, it must be an array .* fit and partial_fit also take"):
+            ask(dense for _ in range(2))
+        with pytest.raises(ValueError, match="a stream of 2 tensors is given, one is needed, such as the first"):
+            ask([dense, dense])
+        with pytest.raises(ValueError, match="a stream of 0 tensors is given, one is needed$"):
+            ask([])
+    # A list of one is clear, and so is one of matrices.
+    for clear in ([dense], list(dense)):
+        assert np.array_equal(fitted.transform(clear).todense(), fitted.transform(dense).todense())
+
+
+@pytest.mark.parametrize(
+    ("n_jobs", "cores", "threads"), [(None, 8, 0), (-1, 8, 0), (-2, 8, 7), (np.int64(-8), 8, 1), (-99, 8, 1), (-2, 1, 1), (3, 8, 3)]
+)
+def test_threads_are_counted_as_joblib_does(
+    n_jobs: int | None, cores: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_inputs, "_cores", lambda: cores)
+    assert _inputs.jobs_of(n_jobs) == threads
+
+
+def test_all_cores_but_one_learn_the_same(planted: tn.Planted) -> None:
+    assert 1 <= _inputs._cores() <= (os.cpu_count() or 1)
+    models = [tn.TensorNOODL(n_jobs=jobs).fit(planted.tensor(1)) for jobs in (-1, -2)]
+    assert np.array_equal(models[0].components_, models[1].components_)
 
 
 def test_labels_must_be_different_and_as_many_as_there_are() -> None:

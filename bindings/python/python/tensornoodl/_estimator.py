@@ -72,7 +72,7 @@ class TensorNOODL:
     random_state
         Seed of the search. The same seed gives the same bits, for any number of threads.
     n_jobs
-        Threads; None or -1 for as many as there are cores.
+        Threads; None or -1 for as many as there are cores, -2 for all but one, and so on.
     callback
         Called after every step with what happened in it, a dictionary as in ``history_``.
     progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -86,6 +86,8 @@ def from_events(
     path = os.fspath(table) if isinstance(table, (str, os.PathLike)) else None
     source: Any = path
     if path is None:
+        if _is_of(table, "polars", "LazyFrame"):
+            raise TypeError(f"the table is of type {_name(table)}, which is not computed yet: call collect() first")
         if not hasattr(table, "__arrow_c_stream__"):
             raise TypeError(
                 f"the table is of type {_name(table)}, it must be a path, or have an Arrow C stream, as DataFrames of pandas and "
@@ -137,13 +139,18 @@ def as_tensor(X: Any, dims: Dims | None = None) -> Tensor:
     """One tensor of n features x J rows x K cols."""
     if isinstance(X, Tensor):
         return X
-    if isinstance(X, Events) or (isinstance(X, (list, tuple)) and X and isinstance(X[0], Tensor)):
+    if isinstance(X, Events) or _is_stream(X):
         if len(X) != 1:
-            raise ValueError(f"a stream of {len(X)} tensors is given, one is needed, such as the first, [0]")
-        return X[0]
+            such = ", such as the first, [0]" if len(X) else ""
+            raise ValueError(f"a stream of {len(X)} tensors is given, one is needed{such}")
+        return as_tensor(X[0], dims)
     if _is_of(X, "xarray", "DataArray"):
         return _from_xarray(X, dims)
     if isinstance(X, tuple):
+        if _is_array(X[0]):
+            raise ValueError(
+                f"a tuple of {len(X)} is given that begins with a tensor; a stream of tensors is a list, [first, second]"
+            )
         if len(X) == 2 or (len(X) == 3 and np.ndim(X[1]) == 2):
             return from_fibers(*X)
         if len(X) == 3:
@@ -155,17 +162,22 @@ def as_tensor(X: Any, dims: Dims | None = None) -> Tensor:
     # sptensor of pyttb.
     if hasattr(X, "subs") and hasattr(X, "vals"):
         return _from_coords(np.asarray(X.subs).T, np.asarray(X.vals)[:, 0], X.shape)
-    # COO of the package sparse, and what becomes one.
-    if hasattr(X, "tocoo") and not hasattr(X, "coords"):
-        X = X.tocoo()
-    if hasattr(X, "coords") and hasattr(X, "data") and hasattr(X, "shape") and not isinstance(X, np.ndarray):
-        fill = getattr(X, "fill_value", 0)
-        if fill != 0:
-            raise ValueError(f"the fill value is {fill}, it must be 0")
-        return _from_coords(X.coords, X.data, X.shape)
     if isinstance(X, Codes):
         raise TypeError("codes are given, a tensor is needed: inverse_transform makes one of them")
+    coo = _coo(X)
+    if coo is not None:
+        return _from_coords(coo.coords, coo.data, coo.shape)
+    if isinstance(X, (str, bytes, os.PathLike)) or hasattr(X, "__arrow_c_stream__"):
+        raise TypeError(
+            f"the tensor is of type {_name(X)}: tensornoodl.from_events makes tensors of tables and of CSV and Parquet files, "
+            "numpy.load reads arrays"
+        )
     array = X if isinstance(X, np.ndarray) else np.asarray(X)
+    if array.ndim == 0 and array is not X:
+        raise TypeError(
+            f"the tensor is of type {_name(X)}, it must be an array of features x rows x cols, a sparse.COO, (coords, values, shape), "
+            "(fibers, places) or an xarray.DataArray; fit and partial_fit also take a stream of them: a list or an iterator"
+        )
     if array.ndim != 3:
         raise ValueError(
             f"the array has {array.ndim} dimensions, it must have 3: features, rows and cols"
@@ -186,14 +198,41 @@ def as_stream(X: Any, dims: Dims | None = None) -> tuple[Iterator[Tensor], int |
         for along in set(X.dims) - set(dims):
             parts = (X.isel({along: t}) for t in range(X.sizes[along]))
             return (as_tensor(part, dims) for part in parts), X.sizes[along], True
-    if isinstance(X, (list, tuple)) and X and isinstance(X[0], Tensor):
-        return (as_tensor(one, dims) for one in X), len(X), True
-    if isinstance(X, list) and X and not isinstance(X[0], (list, int, float)):
+    if _is_stream(X) or (isinstance(X, list) and not isinstance(X[0], (list, int, float))):
         return (as_tensor(one, dims) for one in X), len(X), True
     # A generator, or anything else that hands out tensors and is none itself.
-    if isinstance(X, Iterable) and not isinstance(X, (Tensor, list, tuple, str)) and not hasattr(X, "shape"):
+    none = (Tensor, list, tuple, str, bytes, Mapping)
+    if isinstance(X, Iterable) and not isinstance(X, none) and not hasattr(X, "shape"):
         return (as_tensor(one, dims) for one in X), None, True
     return iter([as_tensor(X, dims)]), 1, False
+
+
+def _is_stream(X: Any) -> bool:
+    """Whether it is a list of tensors for sure, also one of none."""
+    if not isinstance(X, (list, tuple)) or not X:
+        return isinstance(X, (list, tuple))
+    return isinstance(X[0], Tensor) or (isinstance(X, list) and _is_array(X[0]))
+
+
+def _is_array(X: Any) -> bool:
+    """Whether it is an array of three dimensions, of NumPy or another package."""
+    return isinstance(X, Tensor) or getattr(X, "ndim", None) == 3
+
+
+def _coo(X: Any) -> Any:
+    """What is or becomes a COO of the package sparse, as such; None if it is something else."""
+    if isinstance(X, np.ndarray):
+        return None
+    if not hasattr(X, "coords"):
+        # GCXS and DOK.
+        become = getattr(X, "tocoo", getattr(X, "to_coo", None))
+        X = X if become is None else become()
+    if not (hasattr(X, "coords") and hasattr(X, "data") and hasattr(X, "shape")):
+        return None
+    fill = getattr(X, "fill_value", 0)
+    if fill != 0:
+        raise ValueError(f"the fill value is {fill}, it must be 0")
+    return X
 
 
 def seed_of(random_state: Any) -> int:
@@ -250,9 +289,17 @@ def options(
 
 def jobs_of(n_jobs: int | None) -> int:
     """Threads; 0 for as many as there are cores."""
-    if n_jobs is None or (isinstance(n_jobs, (int, np.integer)) and n_jobs == -1):
+    if n_jobs is None:
         return 0
+    if isinstance(n_jobs, (int, np.integer)) and n_jobs < 0:
+        # As in joblib: -1 is all cores, -2 all but one.
+        return 0 if n_jobs == -1 else max(_cores() + 1 + int(n_jobs), 1)
     return _count("n_jobs", n_jobs)
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def patterns_of(init: Any) -> Floats:
@@ -289,8 +336,9 @@ def _from_xarray(X: Any, dims: Dims | None) -> Tensor:
     steps = [name for name in X.coords if name not in names and X.coords[name].ndim == 0]
     step = _text(X.coords[steps[0]].values[()]) if len(steps) == 1 else None
     data = X.data
-    if hasattr(data, "coords"):
-        return _from_coords(data.coords, data.data, data.shape, labels=labels, dims=axes, step=step)
+    coo = _coo(data)
+    if coo is not None:
+        return _from_coords(coo.coords, coo.data, coo.shape, labels=labels, dims=axes, step=step)
     return Tensor.from_dense(_kind("the array", np.asarray(data)), labels=labels, dims=axes, step=step)
 
 
@@ -356,7 +404,7 @@ def _wholes(what: str, values: ArrayLike, ndim: int) -> NDArray[np.int64]:
 
 def _count(name: str, value: Any) -> int:
     if isinstance(value, (bool, str)) or not isinstance(value, (int, np.integer)):
-        rules = {"n_jobs": "a number above 0, -1 or None", "keep_rows": "a number above 0 or None"}
+        rules = {"n_jobs": "a number above 0, -1 for all cores, -2 for all but one, or None", "keep_rows": "a number above 0 or None"}
         rule = rules.get(name, "a number above 0 or 'auto'")
         raise (ValueError if isinstance(value, str) else TypeError)(f"{name} is {value!r}, it must be {rule}")
     if not 1 <= value < 2**63:
