@@ -307,6 +307,7 @@ impl Model {
             let work = |pool: &ThreadPool| {
                 let model = &mut *self.0.write().map_err(|error| error.to_string())?;
                 model.learner.stop_by(stop.clone());
+                let told = model.learner.params().clone();
                 let card = &mut model.card;
                 let known = (card.rows.len(), card.cols.len());
                 // Numbers that no one gave are those of the model, if it has as many.
@@ -335,6 +336,7 @@ impl Model {
                 });
                 if learned.is_err() {
                     // As if nothing had happened.
+                    model.learner.set_params(told).map_err(|error| error.to_string())?;
                     model.card.steps.pop();
                     model.card.rows.truncate(known.0);
                     model.card.cols.truncate(known.1);

@@ -408,11 +408,15 @@ def test_an_interrupt_ends_it_cleanly() -> None:
         model.components_  # noqa: B018
     model.set_params(passes=1).fit(tensor)
     before = model.components_
-    model.passes = 1000
+    few = tn.from_fibers(tensor.fibers[:200], tensor.places[:200], tensor.shape[1:])
+    codes = model.transform(few).todense()
+    # What it was told for the step is forgotten with it.
+    model.set_params(passes=1000, tau=3.0)
     threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(tensor)
     assert model.n_steps_ == 1 and np.array_equal(model.components_, before)
+    assert np.array_equal(model.transform(few).todense(), codes)
     small = tn.Planted(features=30, patterns=3, rows=20, cols=20, alpha=0.2, beta=0.2)
     assert tn.TensorNOODL().fit(small.tensor(1)).n_steps_ == 1
 

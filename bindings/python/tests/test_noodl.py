@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import signal
+import sys
+import threading
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import issparse
 from sklearn.decomposition import MiniBatchDictionaryLearning
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -15,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import tensornoodl as tn
+from tensornoodl import _core
 
 Array = np.ndarray
 
@@ -109,9 +117,85 @@ def test_noise_gets_a_warning() -> None:
     assert model.n_components_ == 1
     # Nothing at all is shared here.
     X = np.random.default_rng(0).normal(size=(300, 20))
-    with pytest.warns(UserWarning, match="no atom is clearer than chance"):
-        model = tn.NOODL(3).fit(X)
-    assert model.transform(X).shape == (300, model.n_components_)
+    for start in (tn.NOODL(), tn.NOODL(3)):
+        with pytest.warns(UserWarning, match="no atom is clearer than chance; no atom was taken") as caught:
+            model = start.fit(X)
+        assert len(caught) == 1 and caught[0].filename == __file__
+        assert model.n_components_ == 0 and model.transform(X).shape == (300, 0)
+
+
+def state(model: tn.NOODL) -> dict[str, bytes]:
+    return {name: pickle.dumps(value) for name, value in vars(model).items()}
+
+
+def learning_for_long() -> Array:
+    """Samples that take much longer than the tests wait."""
+    return np.random.default_rng(0).normal(size=(20000, 100))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+def test_an_interrupt_changes_nothing(learn: str) -> None:
+    X, _, _ = samples(500)
+    long = learning_for_long()
+    start = np.random.default_rng(1).normal(size=(300, 100))
+
+    def interrupted(model: tn.NOODL, X: object) -> None:
+        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            getattr(model, learn)(X)
+
+    fresh = tn.NOODL(passes=100_000, dict_init=start)
+    before = state(fresh)
+    interrupted(fresh, pd.DataFrame(long).add_prefix("x"))
+    assert state(fresh) == before
+    with pytest.raises(NotFittedError):
+        fresh.transform(long)
+    # Also the names of features and the number of steps are those of before.
+    fitted = tn.NOODL().fit(pd.DataFrame(X).add_prefix("x"))
+    fitted.set_params(passes=100_000, tau=0.9, dict_init=start if learn == "fit" else None)
+    before = state(fitted)
+    interrupted(fitted, long if learn == "fit" else pd.DataFrame(np.tile(X, (40, 1))).add_prefix("x"))
+    assert state(fitted) == before and fitted.n_features_in_ == 40 and fitted.n_steps_ == 1
+
+
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+def test_an_interrupt_at_the_end_changes_nothing(learn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C may come when the core is done, and before anything is known of it."""
+    X, _, _ = samples(500)
+    model = tn.NOODL().fit(X)
+    before = state(model)
+
+    class Late:
+        """Interrupted as soon as it has learned."""
+
+        def __init__(self, learner: _core.Learner) -> None:
+            self.learner = learner
+
+        def learn(self, *given: object) -> None:
+            self.learner.learn(*given)  # type: ignore[arg-type]
+            raise KeyboardInterrupt
+
+    real = tn.NOODL._learn
+    monkeypatch.setattr(tn.NOODL, "_learn", lambda self, learner, *rest: real(self, Late(learner), *rest))
+    with pytest.raises(KeyboardInterrupt):
+        getattr(model, learn)(samples(500, seed=1)[0])
+    assert state(model) == before
+
+
+def test_a_fit_that_fails_changes_nothing() -> None:
+    X, _, _ = samples(500)
+    model = tn.NOODL().fit(pd.DataFrame(X).add_prefix("x"))
+    before = state(model)
+    for wrong in (np.full((3, 2), np.nan), pd.DataFrame(np.full((3, 2), np.nan)).add_prefix("y"), X[:1], None):
+        with pytest.raises((ValueError, TypeError)):
+            model.fit(wrong)
+        assert state(model) == before
+    # What a callback says is about what was learned.
+    model.callback = lambda record: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        model.fit(X[:, :30])
+    assert model.n_features_in_ == 30 and model.components_.shape[1] == 30
 
 
 @pytest.mark.parametrize(
@@ -119,6 +203,10 @@ def test_noise_gets_a_warning() -> None:
     [
         ({"n_components": 0}, "n_components is 0, it must be at least 1"),
         ({"tau": -1}, "tau is -1, it must be above 0 and finite"),
+        (
+            {"n_components": 3, "dict_init": np.ones((10, 40))},
+            "n_components is 3, it must be 10 or 'auto' where dict_init has 10 atoms",
+        ),
         ({"dict_init": np.ones((2, 3))}, "the tensor has 40 features, the dictionary has 3"),
     ],
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -31,7 +33,8 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     Parameters
     ----------
     n_components
-        How many atoms at most, ``"auto"`` to let the data speak, or None for as many as features.
+        How many atoms at most, ``"auto"`` to let the data speak, or None for as many as features. With ``dict_init`` it is the
+        number of its atoms, ``"auto"`` or None.
     passes
         Passes over the samples: a number, or ``"auto"``, as long as they help.
     dict_init : array (n_components, n_features)
@@ -79,20 +82,27 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def fit(self, X: Any, y: None = None) -> Self:
         """Learn the atoms of samples (n_samples, n_features)."""
-        # An atom is what samples share.
-        samples = self._samples(X, reset=True, ensure_min_samples=2)
-        given = self._given(samples, stream=False)
-        self._learner = self._begin(samples, given)
-        return self._learn(samples, given)
+        with self._unchanged_unless_done():
+            # An atom is what samples share.
+            samples = self._samples(X, reset=True, ensure_min_samples=2)
+            given = self._given(samples, stream=False)
+            learner, clear = self._begin(samples, given)
+            record = self._learn(learner, samples, given, clear)
+        return self._tell(record)
 
     def partial_fit(self, X: Any, y: None = None) -> Self:
-        """Go on learning from further samples; atoms that they show for the first time are taken up."""
+        """Go on learning from further samples; atoms that they show for the first time are taken up.
+
+        Ctrl-C ends it at once, as if it had not begun.
+        """
         first = not hasattr(self, "_learner")
-        samples = self._samples(X, reset=first)
-        given = self._given(samples, stream=True)
-        if first:
-            self._learner = self._begin(samples, given)
-        return self._learn(samples, given)
+        with self._unchanged_unless_done():
+            samples = self._samples(X, reset=first)
+            given = self._given(samples, stream=True)
+            # A copy: Ctrl-C may come when the step is done, and before it is known here.
+            learner, clear = self._begin(samples, given) if first else (copy.copy(self._learner), True)
+            record = self._learn(learner, samples, given, clear)
+        return self._tell(record)
 
     def transform(self, X: Any) -> Any:
         """Sparse codes of samples: (n_samples, n_components_)."""
@@ -142,23 +152,47 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             name="n_components",
         )
 
-    def _begin(self, samples: NDArray[Any], given: dict[str, Any]) -> _core.Learner:
+    @contextmanager
+    def _unchanged_unless_done(self) -> Iterator[None]:
+        """What fails or is interrupted leaves everything as it was."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
+
+    def _begin(self, samples: NDArray[Any], given: dict[str, Any]) -> tuple[_core.Learner, bool]:
+        """A learner, and whether its atoms are clearer than chance."""
         start = None if self.dict_init is None else np.ascontiguousarray(self.dict_init, dtype=np.float64)
+        if start is not None and self.n_components is not None and given["patterns"] not in (None, len(start)):
+            count = len(start)
+            raise ValueError(
+                f"n_components is {self.n_components!r}, it must be {count} or 'auto' where dict_init has {count} atoms"
+            )
         # Samples are never refused: where nothing stands out, the clearest atom is taken, and where nothing is shared, none.
         for less in ({}, {"patterns": 1}, {"stream": True}):
             try:
-                return _core.Learner.begin(_double(samples), {**given, **less}, start)
+                return _core.Learner.begin(_double(samples), {**given, **less}, start), not less
             except _core.NoPattern:
-                if not less:
-                    warnings.warn("no atom is clearer than chance; the clearest one is taken, if any", stacklevel=3)
+                pass
         raise AssertionError("a learner may begin without atoms")
 
-    def _learn(self, samples: NDArray[Any], given: dict[str, Any]) -> Self:
-        record = self._learner.learn(_double(samples), given)
-        self.components_ = self._learner.patterns().astype(samples.dtype, copy=False)
+    def _learn(
+        self, learner: _core.Learner, samples: NDArray[Any], given: dict[str, Any], clear: bool
+    ) -> dict[str, Any]:
+        record = learner.learn(_double(samples), given)
+        self._learner = learner
+        self.components_ = learner.patterns().astype(samples.dtype, copy=False)
         self.n_components_ = len(self.components_)
         self.n_steps_ = record["step"]
         self.n_iter_ = record["passes"]
+        if not clear:
+            taken = "the clearest one is taken" if self.n_components_ else "no atom was taken"
+            warnings.warn(f"no atom is clearer than chance; {taken}", stacklevel=3)
+        return record
+
+    def _tell(self, record: dict[str, Any]) -> Self:
         if self.callback is not None:
             self.callback(record)
         return self
