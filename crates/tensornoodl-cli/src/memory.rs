@@ -1,6 +1,8 @@
 //! Refuses work that cannot fit before it starts, instead of being killed in the middle of it.
 
 use anyhow::ensure;
+use tensornoodl::Team;
+use tensornoodl::team::agree;
 
 /// An error if this many bytes are more than the machine has free.
 pub(crate) fn check(bytes: f64) -> anyhow::Result<()> {
@@ -14,6 +16,14 @@ pub(crate) fn check(bytes: f64) -> anyhow::Result<()> {
         gigabytes(free)
     );
     Ok(())
+}
+
+/// The same for the ranks of a team, each with needs of its own: an error on all if one of their machines has too little.
+pub(crate) fn check_all(team: &dyn Team, bytes: f64) -> anyhow::Result<()> {
+    let machine = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let all = team.gather([&bytes.to_le_bytes(), &machine[..]].concat());
+    let here = all.iter().filter_map(|own| own.split_first_chunk()).filter(|(_, its)| *its == machine);
+    agree(team, check(here.map(|(bytes, _)| f64::from_le_bytes(*bytes)).sum()))
 }
 
 /// Free memory in bytes, as Linux tells it.

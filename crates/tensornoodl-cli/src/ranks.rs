@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use tensornoodl::Team;
+#[cfg(feature = "mpi")]
+use tensornoodl::team::MOST_RANKS;
 
 /// How long the ranks wait for one that does not come, in seconds, unless `NOODL_PATIENCE` says otherwise. What they compute between
 /// two exchanges must not differ by more: shares are of the same size, and most of a step is of the same cost for all.
@@ -72,7 +74,7 @@ impl Ranks {
             return Ok(Ranks::alone());
         };
         if !spread {
-            return Err(anyhow!("{started}; of noodl, learn and recover are for that"));
+            return Err(anyhow!("{started}; of noodl, learn, recover and bench ranks are for that"));
         }
         Ranks::join(started, threaded)
     }
@@ -98,14 +100,19 @@ impl Ranks {
     #[cfg(feature = "mpi")]
     fn join(started: Started, threaded: bool) -> anyhow::Result<Ranks> {
         let patience = match std::env::var("NOODL_PATIENCE") {
-            Ok(text) => text.parse().ok().filter(|seconds| *seconds > 0).ok_or_else(|| {
-                anyhow!("NOODL_PATIENCE is {text:?}, it must be a number of seconds above 0")
-            })?,
+            Ok(text) => {
+                text.parse().ok().filter(|seconds| (1..=1_000_000).contains(seconds)).ok_or_else(|| {
+                    anyhow!("NOODL_PATIENCE is {text:?}, it must be a number of seconds from 1 to 1000000")
+                })?
+            }
             Err(_) => PATIENCE,
         };
         let (job, mpi) = tensornoodl_mpi::begin(std::time::Duration::from_secs(patience))
             .map_err(|error| anyhow!(error))?;
         let mpi = Arc::new(mpi);
+        if mpi.size() > MOST_RANKS {
+            return Err(anyhow!("{started}; at most {MOST_RANKS} ranks can add up what they have"));
+        }
         if let Some(count) = started.count.filter(|count| *count != mpi.size()) {
             return Err(anyhow!(
                 "{count} ranks were started, by another MPI than this noodl was built with: it knows of {}",
@@ -119,21 +126,33 @@ impl Ranks {
         Ok(Ranks { team: Arc::clone(&mpi) as Arc<dyn Team>, mpi: Some((job, mpi)) })
     }
 
-    /// The end of a command that failed, here or `elsewhere`: no other rank waits for this one.
+    /// The end of a command that failed, here or `elsewhere`. If all ranks leave, the first one where it failed says why, and all have its
+    /// exit code; if others stay, this one says why and ends them.
     pub(crate) fn fail(&self, code: u8, elsewhere: bool, complain: impl FnOnce(&str)) -> ExitCode {
         let prefix = match self.team.size() {
             1 => String::new(),
             _ => format!("rank {}: ", self.team.rank()),
         };
-        // Whoever knows why says so, and ends the others: the one where it failed, and if that is all of them, the first. Launchers
-        // ask ranks to end and do it themselves a second or so later.
-        let turn = 3 * u64::from(self.team.rank() > 0) + 6 * u64::from(elsewhere);
-        std::thread::sleep(std::time::Duration::from_secs(turn));
-        complain(&prefix);
         #[cfg(feature = "mpi")]
         if let Some((_, mpi)) = &self.mpi {
+            let word = u64::from(code) | u64::from(elsewhere) << 8;
+            if let Some(words) = mpi.farewell(0, word) {
+                let first = words.iter().position(|word| word >> 8 == 0).unwrap_or(0);
+                if first == mpi.rank() {
+                    complain(&prefix);
+                }
+                // Launchers end all ranks when one has gone with a code: nobody goes before it is said.
+                let code = words[first] as u8;
+                return match mpi.farewell(1, 0) {
+                    Some(_) => ExitCode::from(code),
+                    None => mpi.abort(code.into()),
+                };
+            }
+            complain(&prefix);
             mpi.abort(code.into());
         }
+        let _ = elsewhere;
+        complain(&prefix);
         ExitCode::from(code)
     }
 }

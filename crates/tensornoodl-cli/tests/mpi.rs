@@ -92,9 +92,7 @@ mod with {
             let Value::Object(mut record) = serde_json::from_str(line).unwrap() else { panic!("{line}") };
             record
                 .retain(|name, _| !name.ends_with("seconds") && name != "exchanges" && name != "sent_bytes");
-            for name in ["error_x", "oracle_error_a"] {
-                near.extend(record.remove(name).and_then(|error| error.as_f64()));
-            }
+            near.extend(record.remove("oracle_error_a").and_then(|error| error.as_f64()));
             same.push(serde_json::to_string(&record).unwrap());
         }
         (same, near)
@@ -116,7 +114,7 @@ mod with {
             let alone = noodl(&args);
             assert!(alone.status.success(), "{}", stderr(&alone));
             let (same, near) = told(&stdout(&alone));
-            assert!(same.len() > 2 && !near.is_empty());
+            assert!(same.len() > 2);
             for ranks in 1..=4 {
                 let team = mpirun(ranks, &args);
                 assert!(team.status.success(), "{way}, {ranks} ranks: {}", stderr(&team));
@@ -145,7 +143,8 @@ mod with {
             assert!(fs::read(&model).unwrap() == bits, "{args}, {ranks} ranks");
             // Said once, by the first.
             assert_eq!(stdout(&team), stdout(&alone), "{ranks} ranks");
-            assert_eq!(stderr(&team), "", "{ranks} ranks");
+            let said = stderr(&team);
+            assert!(!said.lines().any(|line| line.starts_with("noodl:")), "{ranks} ranks: {said}");
         }
     }
 
@@ -219,9 +218,9 @@ mod with {
                 let counts = 6 + 2 + 2 * m;
                 // A level of a byte for each column of sums, and one for alarms; then two words for each sum.
                 let learning = (1 + columns) + 8 * (counts + 2 * sums);
-                // How often each pattern was shown and how many codes were found, for the claim; and three numbers for all, after
-                // their length.
-                let measuring = 8 * (m + 1) + 8 + 24;
+                // How often each pattern was shown and how many codes were found, for the claim; and two sums of four words and a
+                // verdict for all, after their length.
+                let measuring = 8 * (m + 1) + 8 + 72;
                 for line in stdout(&team).lines().take(3) {
                     let step: Value = serde_json::from_str(line).unwrap();
                     let [calls, bytes] = ["exchanges", "sent_bytes"].map(|name| step[name].as_u64().unwrap());

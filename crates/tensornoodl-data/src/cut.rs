@@ -201,24 +201,23 @@ struct Opened {
 fn open(path: &Path) -> Result<Opened, Error> {
     let name = || path.display().to_string();
     let opened = || {
-        let mut file = File::open(path)?;
-        let about = file.metadata()?;
-        let mut start = Vec::new();
-        if about.is_file() || about.is_dir() {
-            Read::by_ref(&mut file).take(3).read_to_end(&mut start)?;
+        // To open a pipe is to wait for who writes to it.
+        let about = path.metadata()?;
+        if !about.is_file() && !about.is_dir() {
+            return Ok(None);
         }
+        let mut file = File::open(path)?;
+        let mut start = Vec::new();
+        Read::by_ref(&mut file).take(3).read_to_end(&mut start)?;
         let first = if start == BOM { 3 } else { 0 };
-        Ok((
-            Opened { file, length: about.len(), packed: start.starts_with(tns::GZIP), first },
-            about.is_file(),
-        ))
+        Ok(Some(Opened { file, length: about.len(), packed: start.starts_with(tns::GZIP), first }))
     };
     if path.as_os_str() == "-" {
         return Err(Error::Once { file: "standard input".into() });
     }
     match opened() {
-        Ok((opened, true)) => Ok(opened),
-        Ok((_, false)) => Err(Error::Once { file: name() }),
+        Ok(Some(opened)) => Ok(opened),
+        Ok(None) => Err(Error::Once { file: name() }),
         Err(error) => Err(Error::Read { file: name(), error }),
     }
 }

@@ -58,6 +58,7 @@ fn open<'a, R: Read + Seek>(
 
 fn dense(array: Array<'_, impl Read>, counter: &mut Counter) -> Result<(), Error> {
     let mut row = Row::new(counter, array.name.file)?;
+    row.line = array.part.as_ref().map_or(0, |part| part.start);
     array.entries("features, rows and cols", |index: [usize; 3], value| row.push(index, value))
 }
 
@@ -107,10 +108,10 @@ impl<'a> Row<'a> {
 
     /// What is zero is no event.
     fn push(&mut self, index: [usize; 3], value: f64) -> Result<(), Error> {
+        self.line += 1;
         if value == 0.0 {
             return Ok(());
         }
-        self.line += 1;
         self.texts.iter_mut().for_each(String::clear);
         // Text takes what is written to it; the value is read back to the bit.
         for (text, index) in self.texts.iter_mut().zip(index) {

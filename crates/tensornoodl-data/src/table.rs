@@ -128,10 +128,10 @@ fn is_parquet(path: &Path) -> Result<bool, Error> {
         if path.as_os_str() == "-" {
             return Ok(false);
         }
-        let mut file = File::open(path)?;
-        if !file.metadata()?.is_file() {
+        if !path.metadata()?.is_file() {
             return Ok(false);
         }
+        let mut file = File::open(path)?;
         let mut start = Vec::new();
         Read::by_ref(&mut file).take(PARQUET.len() as u64).read_to_end(&mut start)?;
         Ok(start == PARQUET)

@@ -46,6 +46,12 @@ pub struct Mpi {
 /// What a rank is told that waits for long: which exchange another one waits in.
 const WAITING: i32 = 7;
 
+/// Tags of farewells.
+const FAREWELL_TAGS: i32 = 8;
+
+/// How long a rank that leaves waits for the others to leave with it.
+const LEAVING: Duration = Duration::from_secs(3);
+
 /// What a rank that gives up has more than patience: for the others to say so first, and for MPI to end them all.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -189,6 +195,23 @@ impl Mpi {
         Mpi { most: most.clamp(1, MOST), ..self }
     }
 
+    /// Tells all others that this rank leaves, with some word, and hears theirs; none if they do not leave, too. There may be several
+    /// rounds, from 0. In whatever exchange the others are, it is not disturbed.
+    pub fn farewell(&self, round: i32, word: u64) -> Option<Vec<u64>> {
+        let (world, tag) = (self.world(), FAREWELL_TAGS + round);
+        let mut words = vec![None; self.size];
+        words[self.rank] = Some(word);
+        (0..self.size).filter(|&to| to != self.rank).for_each(|to| post(&world, to, word, tag));
+        let begun = Instant::now();
+        while words.contains(&None) && begun.elapsed() < LEAVING {
+            while let Some((from, word)) = posted(&world, tag) {
+                words[from] = Some(word);
+            }
+            thread::sleep(Duration::from_micros(100));
+        }
+        words.into_iter().collect()
+    }
+
     /// Ends the job, all ranks of it, with this exit code.
     pub fn abort(&self, code: i32) -> ! {
         self.watch.most.store(FAREWELL.as_millis() as u64, Ordering::Relaxed);
@@ -244,21 +267,13 @@ impl Mpi {
 
     /// Tells the first two ranks that this one waits.
     fn say(&self, world: &SimpleCommunicator, call: u64) {
-        for to in (0..self.size.min(2)).filter(|&to| to != self.rank) {
-            // Never asked for again: the job is about to end, or the message arrives.
-            let word: &'static u64 = Box::leak(Box::new(call));
-            let request =
-                world.process_at_rank(to as Rank).immediate_send_with_tag(StaticScope, word, WAITING);
-            std::mem::forget(request);
-        }
+        (0..self.size.min(2)).filter(|&to| to != self.rank).for_each(|to| post(world, to, call, WAITING));
     }
 
     fn listen(&self, world: &SimpleCommunicator, call: u64, here: &mut [bool]) {
-        while let Some(status) = world.any_process().immediate_probe_with_tag(WAITING) {
-            let from = status.source_rank();
-            let (their, _): (u64, _) = world.process_at_rank(from).receive_with_tag(WAITING);
+        while let Some((from, their)) = posted(world, WAITING) {
             // Some are through with an exchange that others still wait in; words of long ago do not count.
-            here[from as usize] |= their + 1 >= call;
+            here[from] |= their + 1 >= call;
         }
     }
 
@@ -399,6 +414,20 @@ impl Team for Mpi {
         }
         received
     }
+}
+
+/// Sends a word. Nobody asks what becomes of it: the job is about to end, or it arrives.
+fn post(world: &SimpleCommunicator, to: usize, word: u64, tag: i32) {
+    let word: &'static u64 = Box::leak(Box::new(word));
+    let to = world.process_at_rank(to as Rank);
+    std::mem::forget(to.immediate_send_with_tag(StaticScope, word, tag));
+}
+
+/// A word that has arrived, and from whom.
+fn posted(world: &SimpleCommunicator, tag: i32) -> Option<(usize, u64)> {
+    let from = world.any_process().immediate_probe_with_tag(tag)?.source_rank();
+    let (word, _) = world.process_at_rank(from).receive_with_tag(tag);
+    Some((from as usize, word))
 }
 
 /// Memory for so many bytes, and some if there are none: the address of nothing is 1, which says something else to Open MPI (MPI_IN_PLACE).

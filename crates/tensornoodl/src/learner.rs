@@ -332,7 +332,10 @@ impl Learner {
         if let Some(growth) = &mut self.growth {
             found = growth.start(&sample(&*team, tensor).0);
         }
-        let started = self.extend(found);
+        // A rank that is stopped finds nothing, and must not go on alone.
+        let mut stopped = [i8::from(self.stop.is_set())];
+        team.max(&mut stopped);
+        let started = if stopped == [0] { self.extend(found) } else { Err(Error::Stopped) };
         let search_time = begun.elapsed();
         match started.and_then(|_| self.learn_from(tensor.shape(), || [Ok(tensor)])) {
             Ok(mut step) => {

@@ -8,7 +8,7 @@ use crate::dense::{Cholesky, add_scaled, dot, largest_singular_value, transposed
 use crate::dictionary::Dictionary;
 use crate::error::Error;
 use crate::sparse::Sparse;
-use crate::team::{Solo, Team};
+use crate::team::{Solo, Sum, Team, get, put};
 use crate::tensor::Tensor;
 use crate::untangle::Factors;
 
@@ -117,14 +117,23 @@ impl Matching {
 
     /// The same, and whether signs and support are right, of codes that the ranks of a team have some each of.
     pub(crate) fn errors_x(&self, team: &dyn Team, found: &Codes, truth: &Codes) -> (f64, bool) {
-        let (mut error, mut energy) = (0.0, 0.0);
+        let (mut error, mut energy) = (Sum::default(), Sum::default());
         self.compare(found, truth, |x, true_x| {
-            error += (x - true_x) * (x - true_x);
-            energy += true_x * true_x;
+            error.add((x - true_x) * (x - true_x));
+            energy.add(true_x * true_x);
         });
-        let mut sums = [error, energy, f64::from(u8::from(!self.same_support(found, truth)))];
-        sum(team, &mut sums);
-        (relative(sums[0], sums[1]), sums[2] == 0.0)
+        let mut own = Vec::new();
+        [error, energy].iter().flat_map(Sum::to_words).for_each(|word| put(&mut own, word));
+        put(&mut own, u64::from(self.same_support(found, truth)));
+        let (mut error, mut energy, mut support) = (Sum::default(), Sum::default(), true);
+        for parcel in team.gather(own) {
+            let words = &mut &parcel[..];
+            [&mut error, &mut energy]
+                .into_iter()
+                .for_each(|sum| sum.merge(&Sum::from_words(std::array::from_fn(|_| get(words)))));
+            support &= get(words) == 1;
+        }
+        (relative(error.get(), energy.get()), support)
     }
 
     /// Whether the found codes have the signs and the support of the true ones (def:signed-support).

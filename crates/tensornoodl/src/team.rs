@@ -90,6 +90,9 @@ impl PartialEq for Member {
     }
 }
 
+/// Most ranks of a team: as many as the words that sums are sent in have room for.
+pub const MOST_RANKS: usize = 2048;
+
 /// All ranks go on, or none: what is wrong on one of them is an error on all.
 pub fn agree<T, E: From<Error> + Display>(team: &dyn Team, outcome: Result<T, E>) -> Result<T, E> {
     let mut alarm = [i8::from(outcome.is_err())];

@@ -100,6 +100,7 @@ impl Total<'_> {
         if *self.level == NOT_FINITE {
             return;
         }
+        debug_assert!(x.iter().all(|x| (a * x).abs() <= size), "an entry is larger than {size:e}");
         let cuts = cuts(*self.level);
         let length = self.slices.len() / SLICES;
         let (first, others) = self.slices.split_at_mut(length);
@@ -308,7 +309,7 @@ impl Sum {
     }
 }
 
-/// Bits of the lower of two words that a sum is sent in; what they leave free is for the sum over ranks.
+/// Bits of the lower of two words that a sum is sent in; what they leave free is for the sum over ranks ([`MOST_RANKS`](crate::team::MOST_RANKS)).
 const LOWER: u32 = 52;
 
 /// Sums to be added up, and which of their columns.

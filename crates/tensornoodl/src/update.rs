@@ -148,7 +148,10 @@ impl<'a> Lessons<'a> {
                     Rule::Paper { .. } => 1.0,
                     Rule::Adaptive => self.weigh(offset + fiber, code.len(), energy, rest),
                 });
-                lengths.push(rest.sqrt());
+                // Squares of tiny numbers vanish, the numbers do not.
+                let residual = &residuals[lengths.len() * n..][..n];
+                let largest = || residual.iter().fold(0.0, |a: f64, r| a.max(r.abs()));
+                lengths.push(if rest > 1e-280 { rest.sqrt() } else { largest() });
                 if adaptive && teaches {
                     rests.push(weights[weights.len() - 1] * rest);
                     self.freedom += n - code.len();

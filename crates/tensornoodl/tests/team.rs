@@ -156,6 +156,49 @@ fn parts_of_a_tensor() {
     }
 }
 
+/// Few events a day, for many days: what is left of fibers that are explained becomes so small that its square is nothing.
+#[test]
+fn counts_over_many_steps() {
+    let shape = Shape { features: 12, rows: 32, cols: 32 };
+    for seed in 1..=4_u64 {
+        let mut state = seed;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 33) % below) as usize
+        };
+        let tensors: Vec<Tensor<'_>> = (0..70)
+            .map(|_| {
+                let entries: Vec<_> = (0..70)
+                    .map(|_| {
+                        let group = draw(4);
+                        (3 * group + draw(3), 8 * group + draw(8), 8 * group + draw(8), 1.0)
+                    })
+                    .collect();
+                Tensor::from_triplets(shape, &entries).unwrap()
+            })
+            .collect();
+        let start = init::learner(Arc::new(Solo), &tensors[0], Params::default(), Grow::default(), true);
+        let alone = start.unwrap();
+        for size in [2, 3] {
+            let mut one = alone.clone();
+            tensors.iter().for_each(|tensor| drop(one.learn(tensor).unwrap()));
+            for rank in together(size, |team| {
+                let mut learner = alone.clone();
+                learner.join(Arc::new(team.clone()));
+                tensors.iter().for_each(|tensor| {
+                    drop(learner.learn(&cut(tensor, team, Cut::Scattered)).unwrap());
+                });
+                learner
+            }) {
+                let bits = |learner: &Learner| -> Vec<u64> {
+                    learner.dictionary().values().iter().map(|value| value.to_bits()).collect()
+                };
+                assert!(bits(&rank) == bits(&one) && rank == one, "seed {seed}, {size} ranks");
+            }
+        }
+    }
+}
+
 /// Codes that lie on the thresholds, where the last bit of a pattern decides.
 #[test]
 fn codes_at_the_thresholds() {

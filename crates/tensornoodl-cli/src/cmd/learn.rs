@@ -250,7 +250,7 @@ pub(crate) fn learn(
     let query = events.resolve(query);
     spinner.finish();
     // The tensor, and what is made of it by the recipe.
-    memory::check(2.0 * events.bytes() + search_bytes(events.shape().features))?;
+    memory::check_all(&**team, 2.0 * events.bytes() + search_bytes(events.shape().features))?;
     let mut model = if args.resume && exists(&**team, &args.output) {
         resumed(&**team, args, &events, &query, &recipe)?
     } else {
@@ -277,6 +277,10 @@ pub(crate) fn learn(
     let bar = if quiet || steps == 1 { ProgressBar::hidden() } else { ProgressBar::new(steps as u64) };
     let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let first = model.card.history.len();
+    if first == steps && !quiet {
+        let output = args.output.display();
+        writeln!(io::stderr(), "noodl: {output} has learned from all steps already, nothing is left to do")?;
+    }
     model.learner.stop_by(stop);
     model.learner.join(Arc::clone(team));
     let save = |model: &Model| agree(&**team, if writes { model.save(&args.output) } else { Ok(()) });
@@ -343,7 +347,10 @@ fn resumed(
         && *model.learner.params() == args.params(events)?
         && card.rows == events.rows.names
         && card.cols == events.cols.names
-        && steps.starts_with(&card.steps[..card.history.len()]);
+        && card.seed == args.seed
+        && steps.starts_with(&card.steps[..card.history.len()])
+        // With steps that are new there are rows that are new.
+        && (card.steps != steps || card.tally == events.tally);
     if same {
         model.card.steps = steps;
         Ok(model)

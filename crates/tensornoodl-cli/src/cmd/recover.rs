@@ -277,7 +277,7 @@ fn recover(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
     let plan = args.plan();
     plan.check()?;
     // Of the tensor, this rank makes its share.
-    memory::check(Plan { cols: plan.cols.div_ceil(team.size()), ..plan.clone() }.bytes())?;
+    memory::check_all(&**team, Plan { cols: plan.cols.div_ceil(team.size()), ..plan.clone() }.bytes())?;
     let planted = Planted::new(plan)?;
     let distance = args.start_distance.unwrap_or_else(|| planted.paper_distance());
     let (mut recovery, start_error) = match args.start {

@@ -109,8 +109,8 @@ pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
         seed: args.seed,
         ..Plan::default()
     };
-    plan(args.cols * size).check()?;
-    memory::check(2.0 * plan(args.cols).bytes())?;
+    plan(args.cols.saturating_mul(size)).check()?;
+    memory::check_all(&**team, 2.0 * plan(args.cols).bytes())?;
     // The patterns are the same in both.
     let (small, large) = (Planted::new(plan(args.cols))?, Planted::new(plan(args.cols * size))?);
     let mut learner = Learner::new(small.start(small.paper_distance())?, Params::default())?;
@@ -272,9 +272,15 @@ fn fit(ranks: usize, sums: &[(usize, f64)]) -> (f64, f64) {
 
 fn in_words(record: &Record) -> String {
     let milliseconds = |seconds: f64| format!("{:10.3} ms", 1e3 * seconds);
+    let many = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let mut text = format!(
-        "{} ranks of {} threads, {} fibers each ({} features, {} patterns), {} repeats\n",
-        record.ranks, record.threads, record.fibers, record.n, record.patterns, record.repeats
+        "{} of {}, {} fibers each ({} features, {} patterns), {} repeats\n",
+        many(record.ranks, "rank"),
+        many(record.threads, "thread"),
+        record.fibers,
+        record.n,
+        record.patterns,
+        record.repeats
     );
     let mut line = |what: &str, seconds: f64| text += &format!("  {what:<36}{}\n", milliseconds(seconds));
     line("a step of one rank alone", record.alone_seconds);
