@@ -306,7 +306,8 @@ fn a_stream_that_was_killed_ends_in_the_same_bits() {
     fs::remove_file(&stream.model).unwrap();
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(42);
     let (mut killed, mut ends, mut before, mut halves, mut stuck) = (0, 0, 0, 0, 0);
-    while killed < 50 {
+    // Fifty, and more until one has hit a file that was being written.
+    while killed < 50 || halves == 0 && killed < 150 {
         // Some begin anew and end as soon as a rank is there: before the first checkpoint.
         let anew = killed % 10 == 1;
         if anew && stream.model.exists() {
@@ -344,7 +345,8 @@ fn a_stream_that_was_killed_ends_in_the_same_bits() {
             ends += 1;
             continue;
         }
-        // 137, or whatever becomes of a launcher whose ranks go before they have come.
+        // A launcher whose ranks go before they have come may end by a signal itself.
+        assert!(matches!(ended.status.code(), None | Some(137)), "{}: {}", ended.status, ended.stderr);
         killed += 1;
         halves += usize::from(stream.aside.exists());
         if stream.model.exists() {
@@ -358,6 +360,5 @@ fn a_stream_that_was_killed_ends_in_the_same_bits() {
         "{killed} kills: {before} before the first checkpoint, {halves} while writing; {} ends; the launcher stayed {stuck} times",
         ends + 1
     ));
-    // How many hit a file that is being written is chance; the test of one process sees to that.
-    assert!(before > 0 && stuck < 5, "{before} {halves} {stuck}");
+    assert!(before > 0 && halves > 0 && stuck < 5, "{before} {halves} {stuck}");
 }

@@ -142,17 +142,14 @@ pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
             return Err(Error::Parameter { name, value: "0".into(), rule: "at least 1".into() }.into());
         }
     }
-    // Only the first thread speaks to the other ranks.
-    if let What::Ranks(args) = &args.what {
-        return spread::run(args, team);
+    let pool = || rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build();
+    match &args.what {
+        What::Limit(args) => pool()?.install(|| limit(args)),
+        What::Growth(args) => pool()?.install(|| growth::run(args)),
+        What::Start(args) => pool()?.install(|| starts::run(args)),
+        // Only the first thread speaks to the other ranks.
+        What::Ranks(args) => spread::run(args, team),
     }
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build()?;
-    pool.install(|| match &args.what {
-        What::Limit(args) => limit(args),
-        What::Growth(args) => growth::run(args),
-        What::Start(args) => starts::run(args),
-        What::Ranks(_) => Ok(()),
-    })
 }
 
 fn limit(args: &LimitArgs) -> anyhow::Result<()> {
