@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tensornoodl::metrics::Matching;
 use tensornoodl::recovery::Census;
 use tensornoodl::synthetic::{Planted, PlantedTensor};
-use tensornoodl::{Error, Grow, Learner, Params, Passes, Shape};
+use tensornoodl::{DiscoverParams, Error, Learner, Params, Passes, Shape};
 
 use crate::cell::Cell;
 use crate::{Als, Arora, Cp, Method, Power, als, power};
@@ -176,7 +176,7 @@ pub fn run_batch(cell: Cell, method: BatchMethod) -> Result<Option<BatchOutcome>
         (BatchMethod::NoodlNear, None) => {
             noodl(Learner::new(planted.start(planted.paper_distance())?, params)?)?
         }
-        (_, None) => noodl(Learner::from_nothing(shape.features, params, Grow::default())?)?,
+        (_, None) => noodl(Learner::from_nothing(shape.features, params, DiscoverParams::default())?)?,
     };
     let seconds = begun.elapsed().as_secs_f64();
     let matching = Matching::new(&dictionary, truth)?;

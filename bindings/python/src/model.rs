@@ -9,8 +9,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rayon::ThreadPool;
-use tensornoodl::team::Solo;
-use tensornoodl::{Dictionary, Factors, Grow, Params, Passes, Rule, Sparse, Stop, init};
+use tensornoodl::parallel::Solo;
+use tensornoodl::{Dictionary, DiscoverParams, Factors, Learner, Params, Passes, Rule, Sparse, Stop};
 use tensornoodl_data::{Axis, Card, Query, Recipe, Value, align, files};
 
 use crate::codes::Codes;
@@ -58,13 +58,13 @@ impl Options {
         Ok(params)
     }
 
-    pub(crate) fn grow(&self, stop: &Stop) -> Grow {
-        Grow {
-            least_patterns: self.patterns.unwrap_or(0),
-            most_patterns: self.patterns,
+    pub(crate) fn grow(&self, stop: &Stop) -> DiscoverParams {
+        DiscoverParams {
+            min_patterns: self.patterns.unwrap_or(0),
+            max_patterns: self.patterns,
             seed: self.seed,
             stop: stop.clone(),
-            ..Grow::default()
+            ..DiscoverParams::default()
         }
     }
 }
@@ -268,19 +268,19 @@ impl Model {
                     // The paper's step has no state to go on with.
                     Rule::Paper { .. } => {
                         learner =
-                            tensornoodl::Learner::new(learner.dictionary().clone(), params).map_err(wrong)?;
+                            Learner::new(learner.dictionary().clone(), params).map_err(wrong)?;
                     }
                 }
                 Ok(learner)
             })?,
             (Some(start), None) => {
-                tensornoodl::Learner::new(dictionary(start)?, params).map_err(wrong)?
+                Learner::new(dictionary(start)?, params).map_err(wrong)?
             }
             (None, None) => tensor.with(py, |first| {
                 let grow = options.grow(&stop);
                 let learner = run(py, options.jobs, &stop, |pool| {
                     let (first, _) = prepared(&card, first, &tensor.labels)?;
-                    Ok(pool.install(|| init::learner(Arc::new(Solo), &first, params, grow, options.stream))?)
+                    Ok(pool.install(|| Learner::from_tensor(Arc::new(Solo), &first, params, grow, options.stream))?)
                 })?;
                 learner.map_err(|error: tensornoodl_data::Error| wrong(error))
             })?,
@@ -306,7 +306,7 @@ impl Model {
         tensor.with(py, |input| {
             let work = |pool: &ThreadPool| {
                 let model = &mut *self.0.write().map_err(|error| error.to_string())?;
-                model.learner.stop_by(stop.clone());
+                model.learner.set_stop(stop.clone());
                 let told = model.learner.params().clone();
                 let card = &mut model.card;
                 let known = (card.rows.len(), card.cols.len());

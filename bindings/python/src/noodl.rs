@@ -6,8 +6,8 @@ use numpy::{PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rayon::ThreadPool;
-use tensornoodl::team::Solo;
-use tensornoodl::{Place, Shape, Stop, Tensor, init};
+use tensornoodl::parallel::Solo;
+use tensornoodl::{Place, Shape, Stop, Tensor};
 
 use crate::model::{Compressed, Options, compressed, dictionary, patterns};
 use crate::run::{read, run};
@@ -42,7 +42,15 @@ impl Learner {
             None => {
                 let grow = options.grow(&stop);
                 run(py, options.jobs, &stop, |pool| {
-                    pool.install(|| init::learner(Arc::new(Solo), &first, params, grow, options.stream))
+                    pool.install(|| {
+                        tensornoodl::Learner::from_tensor(
+                            Arc::new(Solo),
+                            &first,
+                            params,
+                            grow,
+                            options.stream,
+                        )
+                    })
                 })?
             }
         };
@@ -59,7 +67,7 @@ impl Learner {
         let (params, stop, tensor) = (options.params()?, Stop::default(), tensor(&samples)?);
         let work = |pool: &ThreadPool| {
             let learner = &mut *self.0.write().map_err(|error| error.to_string())?;
-            learner.stop_by(stop.clone());
+            learner.set_stop(stop.clone());
             Ok(learner.set_params(params).and_then(|()| pool.install(|| learner.learn(&tensor))))
         };
         let learned = run(py, options.jobs, &stop, work)?.map_err(|error: String| mistake(error))?;

@@ -137,7 +137,7 @@ fn main() -> ExitCode {
         }
         Err(error) => {
             let what = if io_error(&error).is_some() { "cannot write the output: " } else { "" };
-            let elsewhere = matches!(core(&error), Some(tensornoodl::Error::Elsewhere { .. }));
+            let elsewhere = matches!(core(&error), Some(tensornoodl::Error::OtherRank { .. }));
             ranks.fail(exit_code(&error), elsewhere, |rank| complain(&format!("{rank}{what}{error:#}")))
         }
     }

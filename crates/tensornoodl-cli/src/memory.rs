@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use tensornoodl::Team;
-use tensornoodl::team::agree;
+use tensornoodl::parallel::agree;
 
 /// An error if this many bytes are more than the machine has free.
 pub(crate) fn check(bytes: f64) -> anyhow::Result<()> {

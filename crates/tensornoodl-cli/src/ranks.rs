@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use tensornoodl::Team;
 #[cfg(feature = "mpi")]
-use tensornoodl::team::MOST_RANKS;
+use tensornoodl::parallel::MAX_RANKS;
 
 /// How long the ranks wait for one that does not come, in seconds, unless `NOODL_PATIENCE` says otherwise. What they compute between
 /// two exchanges must not differ by more: shares are of the same size, and most of a step is of the same cost for all.
@@ -81,7 +81,7 @@ impl Ranks {
 
     #[cfg(not(feature = "mpi"))]
     fn alone() -> Ranks {
-        Ranks { team: Arc::new(tensornoodl::team::Solo) }
+        Ranks { team: Arc::new(tensornoodl::parallel::Solo) }
     }
 
     #[cfg(not(feature = "mpi"))]
@@ -94,7 +94,7 @@ impl Ranks {
 
     #[cfg(feature = "mpi")]
     fn alone() -> Ranks {
-        Ranks { team: Arc::new(tensornoodl::team::Solo), mpi: None }
+        Ranks { team: Arc::new(tensornoodl::parallel::Solo), mpi: None }
     }
 
     #[cfg(feature = "mpi")]
@@ -110,8 +110,8 @@ impl Ranks {
         let (job, mpi) = tensornoodl_mpi::begin(std::time::Duration::from_secs(patience))
             .map_err(|error| anyhow!(error))?;
         let mpi = Arc::new(mpi);
-        if mpi.size() > MOST_RANKS {
-            return Err(anyhow!("{started}; at most {MOST_RANKS} ranks can add up what they have"));
+        if mpi.size() > MAX_RANKS {
+            return Err(anyhow!("{started}; at most {MAX_RANKS} ranks can add up what they have"));
         }
         if let Some(count) = started.count.filter(|count| *count != mpi.size()) {
             return Err(anyhow!(

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tensornoodl::init::Rung;
+use tensornoodl::discover::HeldOut;
 
 use crate::cmd::starts::Cell;
 
@@ -30,7 +30,7 @@ fn escape(text: &str) -> String {
 }
 
 /// What each further pattern explains of fibers it was not found in, and what the halves agree on.
-pub(crate) fn ladder(rungs: &[Rung], taken: usize, name: &str) -> String {
+pub(crate) fn ladder(rungs: &[HeldOut], taken: usize, name: &str) -> String {
     let (left, top, width, height) = (64.0, 56.0, 560.0, 240.0);
     let mut svg = begin(680.0, 380.0, &format!("The number of patterns: {name}"));
     let most = rungs.iter().map(|rung| rung.patterns).max().unwrap_or(1).max(taken).max(2) as f64;

@@ -75,7 +75,7 @@ mod rank {
             let expected: Vec<Vec<u8>> = (0..size).map(|from| parcel(from, 1)).collect();
             assert!(mpi.gather(parcel(rank, 1)) == expected, "words for all");
         }
-        let tensornoodl::team::Traffic { exchanges, bytes, .. } = mpi.traffic();
+        let tensornoodl::parallel::Traffic { exchanges, bytes, .. } = mpi.traffic();
         assert!(exchanges >= 10 && bytes > 8000);
     }
 }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use tensornoodl::Team;
-use tensornoodl::team::{agree, get, put, share};
+use tensornoodl::parallel::{agree, get, put, rank_range};
 
 use crate::error::Error;
 use crate::tns;
@@ -108,7 +108,7 @@ impl Part {
             return Ok(Part::Turns);
         }
         let Opened { mut file, length, first, .. } = opened;
-        let own = share(team, length);
+        let own = rank_range(team, length);
         let own = own.start.max(first)..own.end.max(first);
 
         // What my bytes do, and how many lines they have.

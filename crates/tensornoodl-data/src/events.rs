@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, SyncSender};
 use std::thread::{self, JoinHandle};
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use tensornoodl::team::{Solo, Sum, get, put};
+use tensornoodl::parallel::{ExactSum, Solo, get, put};
 use tensornoodl::{Place, Shape, Team, Tensor};
 
 use crate::error::Error;
@@ -233,11 +233,11 @@ struct Sums {
 #[derive(Debug)]
 enum Cells {
     Counted(FxHashMap<[u32; 4], u64>),
-    Summed(FxHashMap<[u32; 4], (Sum, u64)>),
+    Summed(FxHashMap<[u32; 4], (ExactSum, u64)>),
 }
 
 impl Cells {
-    fn add(&mut self, at: [u32; 4], sum: &Sum, count: u64) {
+    fn add(&mut self, at: [u32; 4], sum: &ExactSum, count: u64) {
         match self {
             Cells::Counted(cells) => *cells.entry(at).or_default() += count,
             Cells::Summed(cells) => {
@@ -263,10 +263,10 @@ impl Cells {
         }
     }
 
-    fn into_iter(self) -> Box<dyn Iterator<Item = ([u32; 4], (Sum, u64))>> {
+    fn into_iter(self) -> Box<dyn Iterator<Item = ([u32; 4], (ExactSum, u64))>> {
         match self {
             Cells::Counted(cells) => {
-                Box::new(cells.into_iter().map(|(at, count)| (at, (Sum::default(), count))))
+                Box::new(cells.into_iter().map(|(at, count)| (at, (ExactSum::default(), count))))
             }
             Cells::Summed(cells) => Box::new(cells.into_iter()),
         }
@@ -470,8 +470,8 @@ impl Counter {
             while !parcel.is_empty() {
                 let (key, count) = (get_key(&mut parcel), get(&mut parcel));
                 let sum = match own.cells {
-                    Cells::Counted(_) => Sum::default(),
-                    Cells::Summed(_) => Sum::from_words(std::array::from_fn(|_| get(&mut parcel))),
+                    Cells::Counted(_) => ExactSum::default(),
+                    Cells::Summed(_) => ExactSum::from_words(std::array::from_fn(|_| get(&mut parcel))),
                 };
                 own.cells.add(key, &sum, count);
             }

@@ -3,7 +3,7 @@
 use std::hash::Hasher;
 
 use rustc_hash::{FxHashMap, FxHasher};
-use tensornoodl::team::{get, put};
+use tensornoodl::parallel::{get, put};
 use tensornoodl::{Shape, Team, Tensor};
 
 use crate::axis::{Axis, Grid, MOST_FEATURES, Unit, time};

@@ -227,7 +227,7 @@ impl Model {
                 rank_one: rank_one.collect(),
             };
         }
-        self.blocks = step.codes.blocks(&**self.learner.team(), BLOCKS);
+        self.blocks = step.codes.untangle_blocks(&**self.learner.team(), BLOCKS);
         self.factors.push(self.blocks.remove(0));
         self.card.history.push(Record {
             fibers: step.fibers,

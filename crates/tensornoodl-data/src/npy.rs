@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use ndarray_npy::ReadableElement;
 use ndarray_npy::npy::header::Header;
-use tensornoodl::team::share;
+use tensornoodl::parallel::rank_range;
 use zip::ZipArchive;
 
 use crate::error::Error;
@@ -19,7 +19,7 @@ use crate::table::array_places;
 /// Reads an array n x J x K, or the share of a rank in it.
 pub(crate) fn npy(input: impl Read + Seek, file: &str, counter: &mut Counter) -> Result<(), Error> {
     let mut array = Array::new(input, Name { file, format: "NPY", array: "" })?;
-    let own = share(counter.team(), array.count()?);
+    let own = rank_range(counter.team(), array.count()?);
     let skipped = own.start.checked_mul(array.size as u64).and_then(|bytes| i64::try_from(bytes).ok());
     let moved = array.input.seek_relative(skipped.unwrap_or(i64::MAX));
     moved.map_err(|error| array.name.broken(&ending(&error)))?;

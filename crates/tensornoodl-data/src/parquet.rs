@@ -18,7 +18,7 @@ use parquet::file::metadata::{FileMetaData, ParquetMetaData};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::{SchemaDescriptor, Type};
 use tensornoodl::Team;
-use tensornoodl::team::share;
+use tensornoodl::parallel::rank_range;
 
 use crate::arrow::Rows;
 use crate::error::Error;
@@ -77,7 +77,7 @@ impl Part {
                 Some(*sum)
             }))
             .collect();
-        let own = share(team, starts[starts.len() - 1]);
+        let own = rank_range(team, starts[starts.len() - 1]);
         let has = |group: &usize| starts[*group] < own.end && starts[*group + 1] > own.start;
         let groups: Vec<usize> = (0..starts.len() - 1).filter(has).collect();
         let skipped = groups.first().map_or(0, |group| own.start - starts[*group]) as usize;

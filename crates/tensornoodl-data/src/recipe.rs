@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use tensornoodl::team::{Solo, agree};
+use tensornoodl::parallel::{Solo, agree};
 use tensornoodl::{Team, Tensor};
 
 use crate::error::Error;

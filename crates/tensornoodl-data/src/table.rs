@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tensornoodl::Team;
-use tensornoodl::team::{Solo, agree};
+use tensornoodl::parallel::{Solo, agree};
 
 use crate::cut::{Part, Text};
 use crate::error::Error;

@@ -5,7 +5,7 @@
 mod common;
 
 use tensornoodl::synthetic::{Plan, Planted};
-use tensornoodl::{Grow, Learner, Params};
+use tensornoodl::{DiscoverParams, Learner, Params};
 use tensornoodl_data::{Counter, Events, Model, Query, Recipe, Value, table};
 
 const STEPS: u64 = 6;
@@ -43,7 +43,7 @@ fn events() -> Events {
 }
 
 fn fresh(events: &Events) -> Model {
-    let learner = Learner::from_nothing(30, Params::default(), Grow::default()).unwrap();
+    let learner = Learner::from_nothing(30, Params::default(), DiscoverParams::default()).unwrap();
     Model::new(learner, events, Recipe::default(), "planted.csv", query(), "noodl learn planted.csv", 0)
 }
 

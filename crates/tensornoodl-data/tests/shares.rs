@@ -13,7 +13,7 @@ use arrow_array::{Float64Array, RecordBatch, StringArray};
 use common::{array_query, place, query};
 use proptest::prelude::*;
 use tensornoodl::Team;
-use tensornoodl::team::{Together, together};
+use tensornoodl::parallel::{ThreadRank, run_ranks};
 use tensornoodl_data::{Events, Query, Value, table};
 
 /// All that is the same for every rank.
@@ -44,7 +44,7 @@ fn cells(events: &Events) -> Vec<(usize, u32, u32, usize, u64)> {
 fn same_for_all(path: &Path, query: &Query) -> Result<Events, String> {
     let alone = table::read(path, query.clone()).map_err(|error| error.to_string());
     for size in 1..=5 {
-        let ranks = together(size, |team: &Together| {
+        let ranks = run_ranks(size, |team: &ThreadRank| {
             let team: Arc<dyn Team> = Arc::new(team.clone());
             table::read_share(path, query.clone(), &team).map_err(|error| error.to_string())
         });
@@ -175,7 +175,7 @@ fn the_line_that_is_wrong_is_named() {
 
 #[test]
 fn what_can_be_read_once_is_refused() {
-    let errors = together(2, |team| {
+    let errors = run_ranks(2, |team| {
         let team: Arc<dyn Team> = Arc::new(team.clone());
         let read = |path: &str| table::read_share(Path::new(path), mails(), &team).unwrap_err().to_string();
         [read("-"), read("/dev/null")]

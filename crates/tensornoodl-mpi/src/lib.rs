@@ -24,7 +24,7 @@ use mpi::topology::{Communicator, SimpleCommunicator};
 use mpi::traits::CommunicatorCollectives;
 use mpi::{Count, Rank, Threading};
 use tensornoodl::Team;
-use tensornoodl::team::Traffic;
+use tensornoodl::parallel::Traffic;
 
 /// Most elements of one message: MPI counts them in 32 bits.
 const MOST: usize = Count::MAX as usize;

@@ -1,6 +1,6 @@
 //! Everything that can be wrong with what a caller hands in.
 
-use crate::tensor::{Place, Shape};
+use crate::shape::{Place, Shape};
 
 /// What was wrong, with the offending value and the rule it broke.
 ///
@@ -117,7 +117,7 @@ pub enum Error {
     Stopped,
     /// Something is wrong on another rank of the team.
     #[error("rank {rank} failed: {cause}")]
-    Elsewhere {
+    OtherRank {
         /// Which one.
         rank: usize,
         /// What it says.

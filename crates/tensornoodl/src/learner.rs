@@ -13,19 +13,21 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::codes::{self, Codes, Encoding, Roads};
-use crate::dense::add_scaled;
-use crate::dictionary::Dictionary;
+use crate::data::codes::{Codes, SolverCounts};
+use crate::data::dictionary::Dictionary;
+use crate::data::tensor::Tensor;
+use crate::discover::growth::{DiscoverParams, Discovery, Review};
+use crate::discover::scale::Scale;
+use crate::discover::start::{Start, find_stable, sample};
+use crate::discover::unexplained::UnexplainedFibers;
+use crate::encode::waves::{Encoding, Space as EncodingSpace};
 use crate::error::Error;
-use crate::fibers::Scale;
-use crate::grow::{Grow, Growth, Review};
-use crate::init::{Start, sample};
+use crate::linalg::dense::add_scaled;
+use crate::parallel::team::{Team, TeamHandle, agree, blame};
 use crate::params::{Params, Passes, Rule};
+use crate::shape::Shape;
 use crate::stop::Stop;
-use crate::strangers::Strangers;
-use crate::team::{Member, Team, agree, blame};
-use crate::tensor::{Shape, Tensor};
-use crate::update::{self, Adaptive, Frozen, Lessons, paper_step};
+use crate::update::sums::{Adaptive, FiberSums, PassWeights, Space as SumSpace, paper_step};
 
 /// Most passes over one tensor with [`Passes::Auto`].
 const MOST_PASSES: usize = 20;
@@ -46,14 +48,14 @@ pub struct Learner {
     /// State of the adaptive step; the paper's step has none.
     adaptive: Adaptive,
     /// Of a learner that finds patterns by itself.
-    growth: Option<Growth>,
+    growth: Option<Discovery>,
     /// When each pattern was seen.
-    seen: Vec<Seen>,
+    seen: Vec<Sightings>,
     steps: u64,
     #[cfg_attr(feature = "serde", serde(skip))]
     stop: Stop,
     #[cfg_attr(feature = "serde", serde(skip))]
-    team: Member,
+    team: TeamHandle,
     #[cfg_attr(feature = "serde", serde(skip))]
     space: Space,
 }
@@ -61,21 +63,21 @@ pub struct Learner {
 /// Memory to work in, kept because small steps would spend more time on getting it than on anything else.
 #[derive(Debug, Default)]
 struct Space {
-    encoding: codes::Space,
-    lessons: update::Space,
+    encoding: EncodingSpace,
+    sums: SumSpace,
 }
 
 /// When a pattern was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-struct Seen {
+struct Sightings {
     /// The first and the last step that showed it, 0 if none has, and how many have.
     first: u64,
     last: u64,
     times: u64,
 }
 
-impl Seen {
+impl Sightings {
     /// The probability of a gap as long as it has not been seen, given how often it was seen before; 1 for a pattern that
     /// is hardly known.
     fn chance_of_gap(self, now: u64) -> f64 {
@@ -116,7 +118,7 @@ pub struct Step {
     /// For every pattern, how many fibers showed it to stage III.
     pub activity: Vec<usize>,
     /// How the fibers were coded.
-    pub roads: Roads,
+    pub solver_counts: SolverCounts,
     /// Passes made over the tensor.
     pub passes: usize,
     /// Patterns that the tensor brought to light, the last ones of the dictionary now, to be used from the
@@ -158,7 +160,7 @@ impl Learner {
     pub fn new(start: Dictionary, params: Params) -> Result<Learner, Error> {
         params.check()?;
         let adaptive = Adaptive::new(start.patterns());
-        let seen = vec![Seen::default(); start.patterns()];
+        let seen = vec![Sightings::default(); start.patterns()];
         Ok(Learner {
             dictionary: start,
             params,
@@ -167,7 +169,7 @@ impl Learner {
             seen,
             steps: 0,
             stop: Stop::default(),
-            team: Member::default(),
+            team: TeamHandle::default(),
             space: Space::default(),
         })
     }
@@ -176,19 +178,62 @@ impl Learner {
     /// whenever fibers show something new.
     ///
     /// `code_floor` and `tau` are in units of the smallest codes in the data, which are found as well.
-    pub fn from_nothing(features: usize, params: Params, grow: Grow) -> Result<Learner, Error> {
+    pub fn from_nothing(features: usize, params: Params, grow: DiscoverParams) -> Result<Learner, Error> {
         grow.check()?;
         Shape { features, rows: 1, cols: 1 }.check()?;
-        let (stop, growth) = (grow.stop.clone(), Some(Growth::new(features, grow)));
+        let (stop, growth) = (grow.stop.clone(), Some(Discovery::new(features, grow)));
         Ok(Learner { growth, stop, ..Learner::new(Dictionary::empty(features), params)? })
     }
 
     /// A learner that goes on from what was found in a tensor, in its units.
-    pub fn from_start(start: &Start, params: Params, grow: Grow) -> Result<Learner, Error> {
+    pub fn from_start(start: &Start, params: Params, grow: DiscoverParams) -> Result<Learner, Error> {
         grow.check()?;
         let evidence: Vec<f64> = start.findings.iter().map(|finding| finding.evidence).collect();
-        let growth = Growth::going_on(start.dictionary.features(), grow, start.scale, &evidence);
+        let growth = Discovery::going_on(start.dictionary.features(), grow, start.scale, &evidence);
         Ok(Learner { growth: Some(growth), ..Learner::new(start.dictionary.clone(), params)? })
+    }
+
+    /// The learner that a tensor suggests, of which the ranks of a team have shares: it has the patterns that [`find_stable`] finds there. If more tensors follow, as in a stream, it
+    /// takes others up as they appear; with the paper's step it never does, and is in the units of the data.
+    pub fn from_tensor(
+        team: Arc<dyn Team>,
+        tensor: &Tensor<'_>,
+        params: Params,
+        grow: DiscoverParams,
+        stream: bool,
+    ) -> Result<Learner, Error> {
+        agree(&*team, params.check())?;
+        let (sample, drawn) = sample(&*team, tensor);
+        // All ranks search the same fibers and find the same, unless one is stopped.
+        let learner = agree(&*team, Learner::suggested(&sample, params, grow, stream || drawn));
+        learner.map(|mut learner| {
+            learner.join(team);
+            learner
+        })
+    }
+
+    fn suggested(
+        tensor: &Tensor<'_>,
+        params: Params,
+        grow: DiscoverParams,
+        stream: bool,
+    ) -> Result<Learner, Error> {
+        let found = find_stable(tensor, &grow)?;
+        let grow = DiscoverParams { floor: found.floor, ..grow };
+        if found.findings.is_empty() {
+            let features = tensor.shape().features;
+            return match (stream, grow.max_patterns) {
+                (true, _) => Learner::from_nothing(features, params, grow),
+                (false, None) => Err(Error::NoPattern),
+                (false, Some(_)) => Err(Error::NothingShared),
+            };
+        }
+        if params.rule != Rule::Adaptive {
+            return Learner::new(found.dictionary, params);
+        }
+        // One tensor has shown what it has; a stream may bring more, and so may the fibers that were not drawn.
+        let max_patterns = if stream { grow.max_patterns } else { Some(found.findings.len()) };
+        Learner::from_start(&found, params, DiscoverParams { min_patterns: 0, max_patterns, ..grow })
     }
 
     /// Whether a learner that comes from elsewhere, such as a file, can go on: [`Error::State`] if not. One that was made
@@ -197,7 +242,7 @@ impl Learner {
         self.params.check()?;
         let (n, m) = (self.dictionary.features(), self.dictionary.patterns());
         let seen =
-            |seen: &Seen| seen.first <= seen.last && seen.last <= self.steps && seen.times <= self.steps;
+            |seen: &Sightings| seen.first <= seen.last && seen.last <= self.steps && seen.times <= self.steps;
         let sound = self.dictionary.is_sound()
             && Shape { features: n, rows: 1, cols: 1 }.check().is_ok()
             && self.adaptive.is_sound(m)
@@ -225,7 +270,7 @@ impl Learner {
     }
 
     /// Lets `stop` end what it does.
-    pub fn stop_by(&mut self, stop: Stop) {
+    pub fn set_stop(&mut self, stop: Stop) {
         self.growth.iter_mut().for_each(|growth| growth.options.stop = stop.clone());
         self.stop = stop;
     }
@@ -234,9 +279,9 @@ impl Learner {
     /// Shares have the shape of the whole, and no place is in two of them; codes stay with the rank, all else is of the whole.
     ///
     /// The same bits come out for a team of any size, and of one. Every rank must have the same learner, and make the same
-    /// calls. What is wrong on one of them is an error on all: [`Error::Elsewhere`] on the others.
+    /// calls. What is wrong on one of them is an error on all: [`Error::OtherRank`] on the others.
     pub fn join(&mut self, team: Arc<dyn Team>) {
-        self.team = Member(team);
+        self.team = TeamHandle(team);
     }
 
     /// The team it is in.
@@ -275,12 +320,12 @@ impl Learner {
     /// For every pattern that was found in the data, how clear it was: what its fibers had in common, relative to
     /// the most that chance finds in as many. Empty if the learner was given its dictionary.
     pub fn evidence(&self) -> Vec<f64> {
-        self.growth.as_ref().map_or(Vec::new(), Growth::evidence)
+        self.growth.as_ref().map_or(Vec::new(), Discovery::evidence)
     }
 
     /// Fibers that no pattern explains, and that wait for others like them.
     pub fn waiting(&self) -> usize {
-        self.growth.as_ref().map_or(0, Growth::waiting)
+        self.growth.as_ref().map_or(0, Discovery::waiting)
     }
 
     /// Tensors learned from so far.
@@ -297,7 +342,7 @@ impl Learner {
     pub fn encode_until(&self, stop: &Stop, tensor: &Tensor<'_>) -> Result<Codes, Error> {
         self.check_features(tensor.shape())?;
         let params = self.scaled();
-        let mut space = codes::Space::default();
+        let mut space = EncodingSpace::default();
         let mut encoding = Encoding::new(&self.dictionary, &params, &mut space, stop);
         encoding.add(tensor, None);
         if stop.is_set() { Err(Error::Stopped) } else { Ok(encoding.found().codes(tensor.shape())) }
@@ -355,7 +400,7 @@ impl Learner {
         self.dictionary.append(columns)?;
         let new = self.dictionary.patterns() - before;
         self.adaptive.grow(new);
-        self.seen.resize(before + new, Seen::default());
+        self.seen.resize(before + new, Sightings::default());
         Ok(new)
     }
 
@@ -421,8 +466,8 @@ impl Learner {
         // What the passes over this tensor have made of A(t) so far.
         let mut better: Option<Dictionary> = None;
         let mut frozen = match params.passes {
-            Passes::Fixed(1) => Frozen::Unused,
-            _ => Frozen::Weights(Vec::new()),
+            Passes::Fixed(1) => PassWeights::Unused,
+            _ => PassWeights::Weights(Vec::new()),
         };
         let mut last_fit = f64::INFINITY;
         let mut passes = 0;
@@ -431,12 +476,13 @@ impl Learner {
             let begun = Instant::now();
             let dictionary = better.as_ref().unwrap_or(origin);
             let mut encoding = Encoding::new(dictionary, params, &mut space.encoding, stop);
-            let strangers =
-                growth.as_ref().map(|growth| Strangers::new(shape.features, growth.scale, &growth.young()));
-            let mut lessons = Lessons::new(dictionary, params, &mut frozen, &mut space.lessons, strangers);
+            let unexplained = growth
+                .as_ref()
+                .map(|growth| UnexplainedFibers::new(shape.features, growth.scale, &growth.young()));
+            let mut sums = FiberSums::new(dictionary, params, &mut frozen, &mut space.sums, unexplained);
             let coded = match wrong.take() {
                 Some(error) => Err(error.into()),
-                None => encoding.add_parts(shape, parts(), &mut lessons),
+                None => encoding.add_parts(shape, parts(), &mut sums),
             };
             let mut found = encoding.found();
             let alarm = match &coded {
@@ -444,7 +490,7 @@ impl Learner {
                 Err(_) if stop.is_set() => STOPPED,
                 Err(_) => FAILED,
             };
-            match lessons.add_up(team, &mut found, alarm) {
+            match sums.add_up(team, &mut found, alarm) {
                 0 => {}
                 STOPPED => return Err(Error::Stopped.into()),
                 _ => return Err(blame(team, coded)),
@@ -453,9 +499,9 @@ impl Learner {
 
             let begun = Instant::now();
             let (moved, state, settled) = match params.rule {
-                Rule::Paper { eta_a } => (paper_step(&lessons, eta_a).map_err(diverged)?, None, false),
+                Rule::Paper { eta_a } => (paper_step(&sums, eta_a).map_err(diverged)?, None, false),
                 Rule::Adaptive => {
-                    let pass = adaptive.step(origin, &lessons, params.forgetting).map_err(diverged)?;
+                    let pass = adaptive.step(origin, &sums, params.forgetting).map_err(diverged)?;
                     (pass.moved, Some(pass.state), pass.settled)
                 }
             };
@@ -474,19 +520,19 @@ impl Learner {
                 // again from A(t) with better codes, so that nothing is learned twice.
                 let mut next = if state.is_some() { origin.clone() } else { dictionary.clone() };
                 next.replace(&moved);
-                drop(lessons);
+                drop(sums);
                 better = Some(next);
                 continue;
             }
             let mut step = Step {
                 step: number,
                 fibers: found.nonzero,
-                fibers_used: lessons.fibers_used,
+                fibers_used: sums.fibers_used,
                 mean_code_size: found.mean_code_size(),
                 fit: found.fit(),
                 change: 0.0,
-                activity: lessons.activity(),
-                roads: found.roads,
+                activity: sums.activity(),
+                solver_counts: found.solver_counts,
                 passes,
                 found: 0,
                 lost: Vec::new(),
@@ -495,9 +541,9 @@ impl Learner {
                 search_time: Duration::ZERO,
                 codes: found.codes(shape),
             };
-            let strangers = lessons.strangers.take();
-            drop(lessons);
-            let strangers = strangers.map(|strangers| strangers.gather(team));
+            let unexplained = sums.unexplained.take();
+            drop(sums);
+            let unexplained = unexplained.map(|unexplained| unexplained.gather(team));
             // |A(t)|_F^2 is the number of patterns.
             let relative = |square: f64| (square / origin.patterns().max(1) as f64).sqrt();
             match better.filter(|_| state.is_none()) {
@@ -518,9 +564,9 @@ impl Learner {
                 seen.first = if seen.times == 0 { number } else { seen.first };
                 (seen.last, seen.times) = (number, seen.times + 1);
             }
-            if let (Some(growth), Some(strangers)) = (growth, strangers) {
+            if let (Some(growth), Some(unexplained)) = (growth, unexplained) {
                 let begun = Instant::now();
-                let Review { turned, lost } = growth.review(origin, &step, &strangers);
+                let Review { turned, lost } = growth.review(origin, &step, &unexplained);
                 for (pattern, column) in turned {
                     origin.turn(pattern, column)?;
                     adaptive.forget(pattern);
@@ -530,7 +576,7 @@ impl Learner {
                 lost.iter().rev().for_each(|&pattern| {
                     seen.remove(pattern);
                 });
-                let found = growth.grow(origin, strangers);
+                let found = growth.grow(origin, unexplained);
                 step.found = self.extend(found)?;
                 // Numbered as in the dictionary from now on.
                 let patterns = self.dictionary.patterns();

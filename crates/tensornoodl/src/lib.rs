@@ -70,47 +70,34 @@
 
 #![forbid(unsafe_code)]
 
-mod chance;
-pub mod check;
-mod codes;
-mod dense;
-mod dictionary;
+mod data;
+pub mod discover;
+mod encode;
 mod error;
-mod fiber;
-mod fibers;
-mod grow;
-pub mod init;
+mod evaluate;
 mod learner;
-pub mod metrics;
-mod moment;
-pub mod pairs;
+mod linalg;
+pub mod parallel;
 mod params;
-pub mod recovery;
-mod screen;
-mod search;
-mod sparse;
+mod shape;
 mod stop;
-mod strangers;
-mod sums;
-pub mod synthetic;
-pub mod team;
-mod tensor;
-mod totals;
 mod untangle;
 mod update;
 
-pub use codes::{Codes, Roads};
-pub use dictionary::Dictionary;
+pub use data::codes::{Codes, SolverCounts};
+pub use data::dictionary::Dictionary;
+pub use data::sparse::Sparse;
+pub use data::tensor::Tensor;
+pub use discover::growth::DiscoverParams;
+pub use discover::scale::Scale;
 pub use error::Error;
-pub use fibers::Scale;
-pub use grow::Grow;
+pub use evaluate::{assumptions, metrics, recovery, synthetic};
 pub use learner::{Learner, Step};
+pub use parallel::Team;
 pub use params::{Params, Passes, Rule, Samples, Solver};
-pub use sparse::Sparse;
+pub use shape::{Place, Shape};
 pub use stop::Stop;
-pub use team::Team;
-pub use tensor::{Place, Shape, Tensor};
-pub use untangle::Factors;
+pub use untangle::factors::Factors;
 
 /// The README's examples are compiled with the tests.
 #[cfg(doctest)]

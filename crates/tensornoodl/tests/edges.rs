@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
+use tensornoodl::parallel::Solo;
 use tensornoodl::synthetic::{Plan, Planted, Values};
-use tensornoodl::team::Solo;
 use tensornoodl::{
-    Codes, Dictionary, Error, Grow, Learner, Params, Passes, Place, Rule, Samples, Shape, Solver, Sparse,
-    Stop, Tensor, init,
+    Codes, Dictionary, DiscoverParams, Error, Learner, Params, Passes, Place, Rule, Samples, Shape, Solver,
+    Sparse, Stop, Tensor, init,
 };
 
 fn identity(n: usize) -> Dictionary {
@@ -76,7 +76,7 @@ fn unsettled_codes_are_counted_and_never_harm() {
         let mut learner = Learner::new(patterns.clone(), params).unwrap();
         let tensor = Tensor::from_triplets(shape(4, 1, 1), &[(0, 0, 0, 4.0), (1, 0, 0, 2.0)]).unwrap();
         let step = learner.learn(&tensor).unwrap();
-        assert_eq!((step.roads.unsettled, step.codes.matrix().nnz()), (1, 0));
+        assert_eq!((step.solver_counts.unsettled, step.codes.matrix().nnz()), (1, 0));
         assert_eq!(learner.dictionary(), &patterns);
     }
 }
@@ -92,7 +92,7 @@ fn a_limit_that_the_iteration_does_not_reach_is_not_claimed() {
     let tensor = Tensor::from_fibers(shape(3, 1, 1), fiber, vec![Place { row: 0, col: 0 }]).unwrap();
     let roads = |eta_x, solver| {
         let params = Params { eta_x, solver, ..Params::default() };
-        Learner::new(start.clone(), params).unwrap().learn(&tensor).unwrap().roads
+        Learner::new(start.clone(), params).unwrap().learn(&tensor).unwrap().solver_counts
     };
     assert_eq!(roads(0.8, Solver::Direct).direct, 1);
     assert_eq!(roads(0.95, Solver::Iht).unsettled, 1);
@@ -126,7 +126,7 @@ fn every_fiber_is_counted_on_its_road() {
     let values = [2.0, 0.0, 0.0].repeat(fibers as usize);
     let tensor = Tensor::from_fibers(shape(3, fibers as usize, 1), values, places).unwrap();
     let roads = |params| {
-        let roads = Learner::new(identity(3), params).unwrap().learn(&tensor).unwrap().roads;
+        let roads = Learner::new(identity(3), params).unwrap().learn(&tensor).unwrap().solver_counts;
         (roads.direct, roads.iht, roads.unsettled)
     };
     assert_eq!(roads(Params::default()), (700, 0, 0));
@@ -487,7 +487,7 @@ fn many_patterns_in_a_fiber_and_huge_codes_are_solved_directly() {
     }
     let few_steps = |iht_steps| Params { iht_steps, ..Params::default() };
     let step = Learner::new(a.clone(), few_steps(5)).unwrap().learn(&one_fiber(&y)).unwrap();
-    assert_eq!((step.roads.direct, step.codes.matrix().nnz()), (1, 10));
+    assert_eq!((step.solver_counts.direct, step.codes.matrix().nnz()), (1, 10));
     assert!(step.codes.matrix().column(0).iter().all(|(_, x)| (x.abs() - 2.0).abs() < 1e-12));
 
     // Ten million times the floor: more than single precision can tell apart.
@@ -499,7 +499,7 @@ fn many_patterns_in_a_fiber_and_huge_codes_are_solved_directly() {
     a.pattern(0).iter().zip(&mut y).for_each(|(a, y)| *y += 1e7 * a);
     a.pattern(1).iter().zip(&mut y).for_each(|(a, y)| *y -= 2e7 * a);
     let step = Learner::new(a, few_steps(20)).unwrap().learn(&one_fiber(&y)).unwrap();
-    assert_eq!(step.roads.direct, 1);
+    assert_eq!(step.solver_counts.direct, 1);
     let code = step.codes.matrix().column(0);
     assert!((code[0].1 / 1e7 - 1.0).abs() < 1e-12 && (code[1].1 / -2e7 - 1.0).abs() < 1e-12, "{code:?}");
 }
@@ -610,22 +610,22 @@ fn stopped_work_leaves_everything_as_it_was() {
     learner.learn(&tensor).unwrap();
     let before = learner.clone();
     let stop = Stop::default();
-    learner.stop_by(stop.clone());
+    learner.set_stop(stop.clone());
     stop.set();
     assert_eq!(learner.learn(&planted.tensor(2).tensor).unwrap_err(), Error::Stopped);
     assert_eq!(learner.encode(&tensor).unwrap_err(), Error::Stopped);
     assert_eq!(learner, before);
-    learner.stop_by(Stop::default());
+    learner.set_stop(Stop::default());
     assert_eq!(learner.learn(&planted.tensor(2).tensor).unwrap().step, 2);
 
     // The search, too, also in the middle of it.
-    let grow = Grow { stop: stop.clone(), ..Grow::default() };
+    let grow = DiscoverParams { stop: stop.clone(), ..DiscoverParams::default() };
     let features = tensor.shape().features;
     let mut nothing = Learner::from_nothing(features, Params::default(), grow.clone()).unwrap();
     assert_eq!(nothing.learn(&tensor).unwrap_err(), Error::Stopped);
     assert_eq!((nothing.steps(), nothing.dictionary().patterns()), (0, 0));
     assert_eq!(
-        init::learner(Arc::new(Solo), &tensor, Params::default(), grow, true).unwrap_err(),
+        Learner::from_tensor(Arc::new(Solo), &tensor, Params::default(), grow, true).unwrap_err(),
         Error::Stopped
     );
 }

@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use tensornoodl::check::{Verdict, check};
-use tensornoodl::init::{evidence, find, judge, usual_floor};
-use tensornoodl::pairs::{self, Pairs};
+use tensornoodl::assumptions::{Verdict, check};
+use tensornoodl::discover::pairs::{self, Pairs};
+use tensornoodl::discover::{energy_floor, evidence, find, find_stable};
 use tensornoodl::recovery::Census;
 use tensornoodl::synthetic::{Plan, Planted};
-use tensornoodl::{Dictionary, Grow, Learner, Params, Place, Shape, Tensor};
+use tensornoodl::{Dictionary, DiscoverParams, Learner, Params, Place, Shape, Tensor};
 
 fn planted(plan: Plan) -> (Tensor<'static>, impl Fn(&Dictionary) -> Census) {
     let planted = Planted::new(plan).unwrap();
@@ -24,7 +24,7 @@ fn small() -> Plan {
 #[test]
 fn a_start_has_all_patterns_and_says_what_they_explain() {
     let (tensor, census) = planted(small());
-    let start = find(&tensor, &Grow::default()).unwrap();
+    let start = find(&tensor, &DiscoverParams::default()).unwrap();
     assert_eq!(census(&start.dictionary), Census { seen: 20, found: 20, spurious: 0 });
     assert_eq!((start.fibers, start.explained), (tensor.fibers(), tensor.fibers()));
     assert!((start.energy - 1.0).abs() < 1e-3);
@@ -37,7 +37,7 @@ fn a_start_has_all_patterns_and_says_what_they_explain() {
 
     // In other units all of it is the same.
     let (large, _) = planted(Plan { scale: 1000.0, ..small() });
-    let other = find(&large, &Grow::default()).unwrap();
+    let other = find(&large, &DiscoverParams::default()).unwrap();
     assert!((other.scale.unwrap().code / scale.code - 1000.0).abs() < 1e-3);
     assert_eq!((other.explained, other.findings.len()), (start.explained, start.findings.len()));
 }
@@ -45,15 +45,18 @@ fn a_start_has_all_patterns_and_says_what_they_explain() {
 #[test]
 fn the_number_can_be_asked_for() {
     let (tensor, census) = planted(Plan { noise: 0.5, ..small() });
-    let all = find(&tensor, &Grow::default()).unwrap();
+    let all = find(&tensor, &DiscoverParams::default()).unwrap();
     assert_eq!(all.findings.len(), 20);
-    let few = find(&tensor, &Grow { most_patterns: Some(5), ..Grow::default() }).unwrap();
+    let few = find(&tensor, &DiscoverParams { max_patterns: Some(5), ..DiscoverParams::default() }).unwrap();
     assert_eq!(census(&few.dictionary), Census { seen: 20, found: 5, spurious: 0 });
     // Those that explain most.
     assert!(few.energy > 5.0 / 20.0 * all.energy);
     // Beyond what is there, noise is what is left to be found, and it says so.
-    let many =
-        find(&tensor, &Grow { least_patterns: 23, most_patterns: Some(23), ..Grow::default() }).unwrap();
+    let many = find(
+        &tensor,
+        &DiscoverParams { min_patterns: 23, max_patterns: Some(23), ..DiscoverParams::default() },
+    )
+    .unwrap();
     let clear = many.findings.iter().filter(|finding| finding.evidence > 1.0).count();
     assert!(clear >= 20 && clear == many.findings.len().min(clear), "{:?}", many.findings);
     assert!(many.findings.len() <= 23 && census(&many.dictionary).found == 20);
@@ -65,7 +68,7 @@ fn few_patterns_are_patterns_too() {
         for features in [20, 100] {
             let plan = Plan { features, patterns, rows: 100, cols: 100, ..small() };
             let (tensor, census) = planted(plan);
-            let start = find(&tensor, &Grow::default()).unwrap();
+            let start = find(&tensor, &DiscoverParams::default()).unwrap();
             let all = Census { seen: patterns, found: patterns, spurious: 0 };
             assert_eq!(census(&start.dictionary), all, "{patterns} patterns of {features} features");
         }
@@ -75,8 +78,8 @@ fn few_patterns_are_patterns_too() {
 #[test]
 fn a_learner_goes_on_from_a_start() {
     let planted = Planted::new(small()).unwrap();
-    let start = find(&planted.tensor(1).tensor, &Grow::default()).unwrap();
-    let mut learner = Learner::from_start(&start, Params::default(), Grow::default()).unwrap();
+    let start = find(&planted.tensor(1).tensor, &DiscoverParams::default()).unwrap();
+    let mut learner = Learner::from_start(&start, Params::default(), DiscoverParams::default()).unwrap();
     assert_eq!(learner.dictionary(), &start.dictionary);
     assert_eq!((learner.scale(), learner.evidence().len()), (start.scale, 20));
     let last = (2..=6).map(|t| learner.learn(&planted.tensor(t).tensor).unwrap()).last().unwrap();
@@ -86,7 +89,7 @@ fn a_learner_goes_on_from_a_start() {
 #[test]
 fn the_number_is_limited_on_every_road() {
     let (tensor, _) = planted(small());
-    let grow = Grow { most_patterns: Some(5), ..Grow::default() };
+    let grow = DiscoverParams { max_patterns: Some(5), ..DiscoverParams::default() };
     let mut learner = Learner::from_nothing(100, Params::default(), grow).unwrap();
     learner.learn_parts(tensor.shape(), [Ok::<_, tensornoodl::Error>(tensor.clone())]).unwrap();
     assert_eq!(learner.dictionary().patterns(), 5);
@@ -95,20 +98,20 @@ fn the_number_is_limited_on_every_road() {
 #[test]
 fn short_fibers_can_be_left_out() {
     let (tensor, _) = planted(small());
-    let none = find(&tensor, &Grow { floor: 100.0, ..Grow::default() }).unwrap();
+    let none = find(&tensor, &DiscoverParams { floor: 100.0, ..DiscoverParams::default() }).unwrap();
     assert_eq!((none.findings.len(), none.fibers, none.explained, none.energy), (0, 0, 0, 0.0));
     // A learner leaves them out as well, now and later.
-    let grow = Grow { floor: 100.0, ..Grow::default() };
+    let grow = DiscoverParams { floor: 100.0, ..DiscoverParams::default() };
     let mut learner = Learner::from_nothing(100, Params::default(), grow).unwrap();
     for _ in 0..2 {
         learner.learn(&tensor).unwrap();
     }
-    assert_eq!((learner.dictionary().patterns(), learner.waiting()), (0, 0));
+    assert_eq!((learner.dictionary().patterns(), learner.unexplained_fibers()), (0, 0));
     for floor in [f64::NAN, -1.0, f64::INFINITY] {
-        assert!(find(&tensor, &Grow { floor, ..Grow::default() }).is_err());
+        assert!(find(&tensor, &DiscoverParams { floor, ..DiscoverParams::default() }).is_err());
     }
-    let upside_down = Grow { least_patterns: 5, most_patterns: Some(4), ..Grow::default() };
-    let message = "most_patterns is 4, it must be at least 5 and finite";
+    let upside_down = DiscoverParams { min_patterns: 5, max_patterns: Some(4), ..DiscoverParams::default() };
+    let message = "max_patterns is 4, it must be at least 5 and finite";
     assert_eq!(find(&tensor, &upside_down).unwrap_err().to_string(), message);
 }
 
@@ -130,20 +133,20 @@ fn rough() -> Tensor<'static> {
 #[test]
 fn rough_data_is_judged_by_its_long_fibers() {
     let (exact, _) = planted(small());
-    let start = judge(&exact, &Grow::default()).unwrap();
+    let start = find_stable(&exact, &DiscoverParams::default()).unwrap();
     assert_eq!((start.floor, start.findings.len()), (0.0, 20), "where the model holds, all fibers count");
 
     let tensor = rough();
-    let all = find(&tensor, &Grow::default()).unwrap();
+    let all = find(&tensor, &DiscoverParams::default()).unwrap();
     assert!(all.findings.len() >= 50, "each kind of short fibers is a pattern");
-    let start = judge(&tensor, &Grow::default()).unwrap();
-    assert_eq!(start.floor, usual_floor(&tensor));
+    let start = find_stable(&tensor, &DiscoverParams::default()).unwrap();
+    assert_eq!(start.floor, energy_floor(&tensor));
     assert!(start.floor > 0.2 && start.floor < 1.0 && start.fibers == exact.fibers());
     assert_eq!(start.findings.len(), 20);
     // The floor has the units of the data.
     let thrice: Vec<f64> = tensor.values().iter().map(|y| 3.0 * y).collect();
     let thrice = Tensor::from_fibers(tensor.shape(), thrice, tensor.places()).unwrap();
-    assert!((usual_floor(&thrice) / usual_floor(&tensor) - 3.0).abs() < 1e-12);
+    assert!((energy_floor(&thrice) / energy_floor(&tensor) - 3.0).abs() < 1e-12);
 }
 
 /// Three rhythms of a week of 24 parts, and twice as many fibers with one event at any time.
@@ -172,10 +175,10 @@ fn one_offs() -> Tensor<'static> {
 #[test]
 fn events_that_happen_once_are_no_patterns() {
     let tensor = one_offs();
-    let all = find(&tensor, &Grow::default()).unwrap();
+    let all = find(&tensor, &DiscoverParams::default()).unwrap();
     // A pattern for every part of the week explains them, but by one pattern for one entry.
     assert!(all.few < all.explained / 2, "{} of {}", all.few, all.explained);
-    let judged = judge(&tensor, &Grow::default()).unwrap();
+    let judged = find_stable(&tensor, &DiscoverParams::default()).unwrap();
     assert_eq!(judged.findings.len(), 3, "{:?}", judged.findings);
     assert!(judged.floor > 1.0);
     let scale = judged.scale.unwrap();
@@ -185,9 +188,9 @@ fn events_that_happen_once_are_no_patterns() {
 #[test]
 fn the_evidence_ends_where_the_patterns_end() {
     let (tensor, _) = planted(Plan { noise: 0.3, ..small() });
-    let start = find(&tensor, &Grow::default()).unwrap();
+    let start = find(&tensor, &DiscoverParams::default()).unwrap();
     let mut told = Vec::new();
-    let evidence = evidence(&tensor, &start, &Grow::default(), |share| told.push(share)).unwrap();
+    let evidence = evidence(&tensor, &start, &DiscoverParams::default(), |share| told.push(share)).unwrap();
     assert!(told.is_sorted() && told.last() == Some(&1.0));
     assert_eq!(evidence.halves, [20, 20]);
     assert!(
@@ -217,7 +220,7 @@ fn pairs_find_patterns_too() {
 
 /// The verdict on each assumption.
 fn verdicts(tensor: &Tensor<'_>) -> impl Fn(&str) -> Option<Verdict> {
-    let checkup = check(tensor, &Grow::default()).unwrap();
+    let checkup = check(tensor, &DiscoverParams::default()).unwrap();
     for line in &checkup.lines {
         assert_eq!(line.advice.is_empty(), line.verdict == Verdict::Good, "{line:?}");
     }

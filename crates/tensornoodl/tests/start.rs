@@ -5,7 +5,7 @@
 use tensornoodl::metrics::Matching;
 use tensornoodl::recovery::{Census, Progress, Recovery};
 use tensornoodl::synthetic::{Plan, Planted, Values};
-use tensornoodl::{Dictionary, Error, Grow, Learner, Params, Passes, Place, Rule, Shape, Tensor};
+use tensornoodl::{Dictionary, DiscoverParams, Error, Learner, Params, Passes, Place, Rule, Shape, Tensor};
 
 /// Cells of the paper: 300 features; patterns, J = K, alpha = beta.
 const CELLS: [(usize, usize, f64); 3] = [(50, 100, 0.05), (150, 100, 0.05), (150, 300, 0.01)];
@@ -44,7 +44,7 @@ fn every_pattern_seen_twice_is_found_at_once_and_all_of_them_exactly_in_the_end(
             // All that was said of the patterns is said of each.
             let learner = recovery.learner();
             assert!(learner.evidence().len() == cell.0 && learner.evidence().iter().all(|e| *e > 1.0));
-            assert_eq!(learner.waiting(), 0);
+            assert_eq!(learner.unexplained_fibers(), 0);
         }
     }
 }
@@ -174,7 +174,7 @@ impl Stream {
 }
 
 fn from_nothing(features: usize) -> Learner {
-    Learner::from_nothing(features, Params::default(), Grow::default()).unwrap()
+    Learner::from_nothing(features, Params::default(), DiscoverParams::default()).unwrap()
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn noise_alone_has_no_patterns() {
             let step = learner.learn(&stream.tensor(2000, |_| 0.0, |_| 1.0)).unwrap();
             assert_eq!((learner.dictionary().patterns(), step.found, step.fit), (0, 0, 1.0), "{features}");
         }
-        assert!(learner.waiting() > 0);
+        assert!(learner.unexplained_fibers() > 0);
     }
 }
 
@@ -208,7 +208,7 @@ fn fibers_may_be_of_very_unequal_noise() {
     }
     let (found, spurious, worst) = stream.judge(&learner);
     assert!((found, spurious) == (100, 0) && worst < 0.1, "{found} {spurious} {worst}");
-    assert!(learner.waiting() > 0, "what is mostly noise stays unexplained");
+    assert!(learner.unexplained_fibers() > 0, "what is mostly noise stays unexplained");
 }
 
 #[test]
@@ -248,13 +248,13 @@ fn a_fiber_that_comes_again_is_no_second_one() {
     for _ in 0..3 {
         learner.learn(&noise).unwrap();
     }
-    assert_eq!((learner.dictionary().patterns(), learner.waiting()), (0, 100));
+    assert_eq!((learner.dictionary().patterns(), learner.unexplained_fibers()), (0, 100));
 }
 
 #[test]
 fn the_number_of_patterns_can_be_limited() {
     let planted = Planted::new(Plan { patterns: 40, ..Plan::default() }).unwrap();
-    let grow = Grow { most_patterns: Some(7), ..Grow::default() };
+    let grow = DiscoverParams { max_patterns: Some(7), ..DiscoverParams::default() };
     let mut learner = Learner::from_nothing(300, Params::default(), grow).unwrap();
     for t in 1..4 {
         learner.learn(&planted.tensor(t).tensor).unwrap();
@@ -266,7 +266,7 @@ fn the_number_of_patterns_can_be_limited() {
 fn other_ways_to_learn_grow_too() {
     let planted = Planted::new(Plan { patterns: 40, ..Plan::default() }).unwrap();
     let check = |params: Params| {
-        let mut learner = Learner::from_nothing(300, params, Grow::default()).unwrap();
+        let mut learner = Learner::from_nothing(300, params, DiscoverParams::default()).unwrap();
         let last = (1..=3).map(|t| learner.learn(&planted.tensor(t).tensor).unwrap()).last().unwrap();
         assert_eq!(learner.dictionary().patterns(), 40);
         assert!(last.fit < 1e-2, "{}", last.fit);
@@ -310,7 +310,7 @@ fn nothing_to_learn_from_is_no_error() {
     let other = Tensor::from_triplets(Shape { features: 5, rows: 1, cols: 1 }, &[(0, 0, 0, 1.0)]).unwrap();
     assert_eq!(learner.learn(&other).unwrap_err(), Error::Features { tensor: 5, dictionary: 4 });
     assert_eq!(learner, before);
-    assert!(Learner::from_nothing(0, Params::default(), Grow::default()).is_err());
+    assert!(Learner::from_nothing(0, Params::default(), DiscoverParams::default()).is_err());
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn patterns_that_become_one_are_merged() {
     let mut stream = Stream::new(100, 10, 8);
     let origin = stream.truth.clone();
     let params = Params { forgetting: 0.2, ..Params::default() };
-    let mut learner = Learner::from_nothing(100, params, Grow::default()).unwrap();
+    let mut learner = Learner::from_nothing(100, params, DiscoverParams::default()).unwrap();
     for t in 0..130 {
         let turn = (t as f64 / 100.0).clamp(0.0, 1.0);
         let mut columns = origin.values().to_vec();
@@ -370,7 +370,7 @@ fn patterns_that_become_one_are_merged() {
 fn a_pattern_that_is_gone_is_told_and_kept() {
     let plan = Plan { patterns: 20, ..Plan::default() };
     let here = Planted::new(plan.clone()).unwrap();
-    let mut learner = Learner::from_nothing(300, Params::default(), Grow::default()).unwrap();
+    let mut learner = Learner::from_nothing(300, Params::default(), DiscoverParams::default()).unwrap();
     for t in 1..=10 {
         learner.learn(&here.tensor(t).tensor).unwrap();
     }

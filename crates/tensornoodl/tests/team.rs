@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tensornoodl::parallel::{Solo, Team, ThreadRank, rank_range, run_ranks};
 use tensornoodl::recovery::Recovery;
 use tensornoodl::synthetic::{Plan, Planted, Values};
-use tensornoodl::team::{Solo, Team, Together, share, together};
 use tensornoodl::{
-    Dictionary, Error, Grow, Learner, Params, Passes, Place, Rule, Shape, Step, Stop, Tensor, init,
+    Dictionary, DiscoverParams, Error, Learner, Params, Passes, Place, Rule, Shape, Step, Stop, Tensor, init,
 };
 
 /// Who has which fiber.
@@ -24,7 +24,7 @@ enum Cut {
 
 fn cut(tensor: &Tensor<'_>, team: &dyn Team, cut: Cut) -> Tensor<'static> {
     let (p, size) = (tensor.fibers() as u64, team.size() as u64);
-    let even = share(team, p);
+    let even = rank_range(team, p);
     let own = |fiber: &usize| match cut {
         Cut::Even => even.contains(&(*fiber as u64)),
         Cut::Scattered => {
@@ -64,7 +64,7 @@ fn same_for_all(learner: &Learner, tensors: &[Tensor<'_>]) {
     let steps: Vec<Step> = tensors.iter().map(|tensor| alone.learn(tensor).unwrap()).collect();
     for how in [Cut::Even, Cut::Scattered, Cut::Last] {
         for size in 1..=4 {
-            let ranks = together(size, |team: &Together| {
+            let ranks = run_ranks(size, |team: &ThreadRank| {
                 let mut learner = learner.clone();
                 learner.join(Arc::new(team.clone()));
                 let learn = |tensor: &Tensor<'_>| learner.learn(&cut(tensor, team, how)).unwrap();
@@ -120,11 +120,11 @@ fn from_a_start() {
 #[test]
 fn from_nothing() {
     let (_, tensors) = planted(Plan { late: 10, late_step: 3, noise: 0.1, ..plan() });
-    let learner = Learner::from_nothing(50, Params::default(), Grow::default()).unwrap();
+    let learner = Learner::from_nothing(50, Params::default(), DiscoverParams::default()).unwrap();
     same_for_all(&learner, &tensors);
 }
 
-/// Many waves in a share, more strangers than are kept, and rows and cols that propose codes.
+/// Many waves in a share, more unexplained than are kept, and rows and cols that propose codes.
 #[test]
 fn large_tensors() {
     let plan = Plan { features: 12, patterns: 24, rows: 400, cols: 400, alpha: 0.1, beta: 0.1, ..plan() };
@@ -132,8 +132,11 @@ fn large_tensors() {
     let tensors: Vec<Tensor<'_>> = (1..=2).map(|step| planted.tensor(step).tensor).collect();
     assert!(tensors[0].fibers() > 30_000, "{}", tensors[0].fibers());
     same_for_all(&Learner::new(planted.start(0.3).unwrap(), Params::default()).unwrap(), &tensors);
-    let strange =
-        Learner::from_nothing(12, Params::default(), Grow { most_patterns: Some(3), ..Grow::default() });
+    let strange = Learner::from_nothing(
+        12,
+        Params::default(),
+        DiscoverParams { max_patterns: Some(3), ..DiscoverParams::default() },
+    );
     same_for_all(&strange.unwrap(), &tensors[..1]);
 }
 
@@ -147,7 +150,7 @@ fn parts_of_a_tensor() {
         let mut parts = whole.clone();
         for tensor in &tensors {
             let step = whole.learn(tensor).unwrap();
-            let mut cuts = together(7, |team| cut(tensor, team, Cut::Scattered));
+            let mut cuts = run_ranks(7, |team| cut(tensor, team, Cut::Scattered));
             cuts.reverse();
             let cuts = cuts.into_iter().map(Ok::<_, Error>);
             assert_eq!(account(&parts.learn_parts(tensor.shape(), cuts).unwrap()), account(&step));
@@ -177,12 +180,18 @@ fn counts_over_many_steps() {
                 Tensor::from_triplets(shape, &entries).unwrap()
             })
             .collect();
-        let start = init::learner(Arc::new(Solo), &tensors[0], Params::default(), Grow::default(), true);
+        let start = Learner::from_tensor(
+            Arc::new(Solo),
+            &tensors[0],
+            Params::default(),
+            DiscoverParams::default(),
+            true,
+        );
         let alone = start.unwrap();
         for size in [2, 3] {
             let mut one = alone.clone();
             tensors.iter().for_each(|tensor| drop(one.learn(tensor).unwrap()));
-            for rank in together(size, |team| {
+            for rank in run_ranks(size, |team| {
                 let mut learner = alone.clone();
                 learner.join(Arc::new(team.clone()));
                 tensors.iter().for_each(|tensor| {
@@ -231,13 +240,14 @@ fn codes_at_the_thresholds() {
 fn the_learner_that_a_tensor_suggests() {
     let (_, tensors) = planted(plan());
     let suggested = |team: Arc<dyn Team>, tensor: &Tensor<'_>| {
-        init::learner(team, tensor, Params::default(), Grow::default(), true).unwrap()
+        Learner::from_tensor(team, tensor, Params::default(), DiscoverParams::default(), true).unwrap()
     };
     let alone = suggested(Arc::new(Solo), &tensors[0]);
     assert!(alone.dictionary().patterns() > 10);
     for size in 2..=4 {
-        let ranks =
-            together(size, |team| suggested(Arc::new(team.clone()), &cut(&tensors[0], team, Cut::Scattered)));
+        let ranks = run_ranks(size, |team| {
+            suggested(Arc::new(team.clone()), &cut(&tensors[0], team, Cut::Scattered))
+        });
         ranks.iter().for_each(|learner| assert!(*learner == alone));
     }
 }
@@ -248,7 +258,7 @@ fn what_is_wrong_on_one_rank_ends_all_of_them() {
     let learner = Learner::new(planted.start(0.3).unwrap(), Params::default()).unwrap();
     let shape = tensors[0].shape();
     let after = AtomicUsize::new(0);
-    let errors = together(3, |team| {
+    let errors = run_ranks(3, |team| {
         let mut learner = learner.clone();
         learner.join(Arc::new(team.clone()));
         let before = learner.clone();
@@ -269,20 +279,20 @@ fn what_is_wrong_on_one_rank_ends_all_of_them() {
     assert_eq!(after.into_inner(), tensors[0].fibers());
 
     // Of other features, and stopped.
-    let errors = together(3, |team| {
+    let errors = run_ranks(3, |team| {
         let mut learner = learner.clone();
         learner.join(Arc::new(team.clone()));
         let narrow = Tensor::from_triplets(Shape { features: 2, ..shape }, &[(0, 0, 0, 1.0)]).unwrap();
         let wide = cut(&tensors[0], team, Cut::Even);
         let features = learner.learn(if team.rank() == 2 { &narrow } else { &wide }).unwrap_err();
         let stop = Stop::default();
-        learner.stop_by(stop.clone());
+        learner.set_stop(stop.clone());
         if team.rank() == 0 {
             stop.set();
         }
         (features, learner.learn(&wide).unwrap_err())
     });
-    assert!(matches!(errors[0].0, Error::Elsewhere { rank: 2, .. }), "{errors:?}");
+    assert!(matches!(errors[0].0, Error::OtherRank { rank: 2, .. }), "{errors:?}");
     assert_eq!(errors[2].0, Error::Features { tensor: 2, dictionary: 50 });
     assert!(errors.iter().all(|error| error.1 == Error::Stopped), "{errors:?}");
 }
@@ -303,7 +313,7 @@ fn the_recovery_claim() {
     for noise in [0.0, 0.2] {
         let (told, outcome) = run(Arc::new(Solo), noise);
         for size in 2..=4 {
-            for (others, other) in together(size, |team| run(Arc::new(team.clone()), noise)) {
+            for (others, other) in run_ranks(size, |team| run(Arc::new(team.clone()), noise)) {
                 for (a, b) in told.iter().zip(&others) {
                     assert!((a.0, a.2) == (b.0, b.2) && (a.1 - b.1).abs() <= 1e-12 * a.1, "{a:?} {b:?}");
                 }
@@ -333,10 +343,10 @@ fn the_recovery_claim() {
 fn untangled_where_the_codes_are() {
     let (planted, tensors) = planted(Plan { noise: 0.2, ..plan() });
     let learner = Learner::new(planted.true_dictionary().clone(), Params::default()).unwrap();
-    let alone = learner.encode(&tensors[0]).unwrap().blocks(&Solo, 2);
+    let alone = learner.encode(&tensors[0]).unwrap().untangle_blocks(&Solo, 2);
     for size in 2..=4 {
-        let ranks = together(size, |team| {
-            learner.encode(&cut(&tensors[0], team, Cut::Scattered)).unwrap().blocks(team, 2)
+        let ranks = run_ranks(size, |team| {
+            learner.encode(&cut(&tensors[0], team, Cut::Scattered)).unwrap().untangle_blocks(team, 2)
         });
         ranks.iter().for_each(|blocks| assert!(*blocks == alone));
     }

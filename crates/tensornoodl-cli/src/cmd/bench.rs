@@ -248,7 +248,7 @@ fn measure(
     };
     let (speedup, product_speedup) = (speedup(&alone_steps, &steps), speedup(&alone_products, &f64s));
     let (product_f64_seconds, step_seconds) = (median(f64s), median(steps));
-    let roads = step.roads;
+    let roads = step.solver_counts;
     Ok(Limit {
         r#type: "limit",
         at,

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
-use tensornoodl::check::{self, Checkup, Line, Verdict};
-use tensornoodl::{Grow, Shape};
+use tensornoodl::assumptions::{self, Checkup, Line, Verdict};
+use tensornoodl::{DiscoverParams, Shape};
 
 use crate::progress::Spinner;
 use crate::source::{self, Source};
@@ -39,7 +39,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let source = args.source.load()?;
     let spinner = Spinner::new("looking for patterns, several times", args.quiet || args.json);
-    let checkup = check::check(&source.tensor, &Grow { seed: args.seed, ..Grow::default() })?;
+    let checkup =
+        assumptions::check(&source.tensor, &DiscoverParams { seed: args.seed, ..DiscoverParams::default() })?;
     spinner.finish();
     let mut stdout = io::stdout().lock();
     if args.json {

@@ -11,9 +11,9 @@ use anstyle::{AnsiColor, Style};
 use anyhow::anyhow;
 use clap::{Args as _, FromArgMatches};
 use tensornoodl::metrics::Matching;
+use tensornoodl::parallel::Solo;
 use tensornoodl::recovery::Recovery;
 use tensornoodl::synthetic::{Plan, Planted};
-use tensornoodl::team::Solo;
 use tensornoodl::{Dictionary, Factors, Params, Rule, Sparse, Team};
 use tensornoodl_data::{MEMBER, Model, files};
 

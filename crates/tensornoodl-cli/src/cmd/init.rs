@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
-use tensornoodl::init::{self, Again, Evidence, Start};
-use tensornoodl::pairs::{self, Pairs};
+use tensornoodl::discover::pairs::{self, Pairs};
+use tensornoodl::discover::{self, Evidence, Repeat, Start};
 use tensornoodl::recovery::Census;
-use tensornoodl::{Dictionary, Error, Grow};
+use tensornoodl::{Dictionary, DiscoverParams, Error};
 
 use crate::plot;
 use crate::progress::Spinner;
@@ -134,29 +134,29 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// What came out.
 enum Report {
-    Search { start: Start, evidence: Option<Evidence>, time: Duration, grow: Grow },
+    Search { start: Start, evidence: Option<Evidence>, time: Duration, grow: DiscoverParams },
     Pairs { found: pairs::Found, time: Duration },
 }
 
 fn search(args: &Args, source: &Source) -> anyhow::Result<Report> {
     let Args { patterns, floor: Floor(floor), seed, .. } = *args;
-    let grow = Grow {
-        least_patterns: patterns.unwrap_or(0),
-        most_patterns: patterns,
+    let grow = DiscoverParams {
+        min_patterns: patterns.unwrap_or(0),
+        max_patterns: patterns,
         floor: floor.unwrap_or(0.0),
         seed,
-        ..Grow::default()
+        ..DiscoverParams::default()
     };
     let spinner = Spinner::new("looking for patterns", args.quiet || args.json);
     let begun = Instant::now();
     let start = match floor {
-        Some(_) => init::find(&source.tensor, &grow)?,
-        None => init::judge(&source.tensor, &grow)?,
+        Some(_) => discover::find(&source.tensor, &grow)?,
+        None => discover::find_stable(&source.tensor, &grow)?,
     };
     let time = begun.elapsed();
-    let grow = Grow { floor: start.floor, ..grow };
+    let grow = DiscoverParams { floor: start.floor, ..grow };
     let evidence = match args.evidence {
-        true => Some(init::evidence(&source.tensor, &start, &grow, |share| spinner.done(share))?),
+        true => Some(discover::evidence(&source.tensor, &start, &grow, |share| spinner.done(share))?),
         false => None,
     };
     spinner.finish();
@@ -244,13 +244,13 @@ fn short(value: f64) -> String {
 /// Patterns shown one by one.
 const MOST_SHOWN: usize = 20;
 
-fn found(start: &Start, grow: &Grow, args: &Args, time: Duration, fibers: usize) -> String {
+fn found(start: &Start, grow: &DiscoverParams, args: &Args, time: Duration, fibers: usize) -> String {
     let mut text = String::new();
     let count = start.findings.len();
     let unclear = start.findings.iter().filter(|finding| finding.evidence <= 1.0).count();
     let (Floor(floor), percent) = (args.floor, |share: f64| 100.0 * share);
     let _ = write!(text, "found     {count} patterns in {:.2} s, ", time.as_secs_f64());
-    text += &match (grow.most_patterns, unclear) {
+    text += &match (grow.max_patterns, unclear) {
         (None, _) if count == 0 => "nothing that fibers share is clearer than chance\n".to_owned(),
         (None, _) => "each clearer than any that chance finds\n".to_owned(),
         (Some(asked), _) if count < asked => {
@@ -273,7 +273,7 @@ fn found(start: &Start, grow: &Grow, args: &Args, time: Duration, fibers: usize)
                 short(start.floor)
             );
         }
-        text += if grow.most_patterns.is_none() {
+        text += if grow.max_patterns.is_none() {
             "Patterns had to come again in four of five searches.\n"
         } else {
             "\n"
@@ -347,7 +347,7 @@ fn in_words(evidence: &Evidence, count: usize) -> String {
     if evidence.ladder.last().is_none_or(|rung| rung.patterns < count) {
         let _ = writeln!(text, "{count:>8}  <- taken; neither half has so many by itself");
     }
-    let list = |agains: &[Again]| {
+    let list = |agains: &[Repeat]| {
         let each = agains.iter().map(|again| format!("{} of {}", again.agree, again.patterns));
         each.collect::<Vec<_>>().join(", ")
     };
@@ -391,7 +391,7 @@ fn record(source: &Source, report: &Report) -> anyhow::Result<Value> {
                 json!({ "evidence": finding.evidence, "fibers": finding.fibers, "energy": finding.energy })
             }).collect::<Vec<_>>(),
             "evidence": evidence.as_ref().map(|evidence| {
-                let again = |again: &Again| json!({ "patterns": again.patterns, "agree": again.agree });
+                let again = |again: &Repeat| json!({ "patterns": again.patterns, "agree": again.agree });
                 json!({
                     "ladder": evidence.ladder.iter().map(|rung| {
                         json!({ "patterns": rung.patterns, "energy": rung.energy, "agree": rung.agree })

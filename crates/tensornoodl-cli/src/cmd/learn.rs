@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicBool;
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use tensornoodl::team::agree;
-use tensornoodl::{Error, Grow, Learner, Params, Passes, Rule, Stop, Team, Tensor, init};
+use tensornoodl::parallel::agree;
+use tensornoodl::{DiscoverParams, Error, Learner, Params, Passes, Rule, Stop, Team, Tensor};
 use tensornoodl_data::{Error as DataError, Events, Model, Query, Recipe, files, table};
 
 use crate::Interrupted;
@@ -147,14 +147,14 @@ impl Args {
             };
         }
         let Count(patterns) = self.patterns;
-        let grow = Grow {
-            least_patterns: patterns.unwrap_or(0),
-            most_patterns: patterns,
+        let grow = DiscoverParams {
+            min_patterns: patterns.unwrap_or(0),
+            max_patterns: patterns,
             seed: self.seed,
             stop,
-            ..Grow::default()
+            ..DiscoverParams::default()
         };
-        init::learner(Arc::clone(team), tensor, params, grow, events.steps.is_some()).map_err(|error| match error {
+        Learner::from_tensor(Arc::clone(team), tensor, params, grow, events.steps.is_some()).map_err(|error| match error {
             Error::NoPattern => anyhow!(
                 "no pattern of {} is clearer than chance in most of five searches; --patterns N takes the N clearest",
                 self.table.name()
@@ -281,7 +281,7 @@ pub(crate) fn learn(
         let output = args.output.display();
         writeln!(io::stderr(), "noodl: {output} has learned from all steps already, nothing is left to do")?;
     }
-    model.learner.stop_by(stop);
+    model.learner.set_stop(stop);
     model.learner.join(Arc::clone(team));
     let save = |model: &Model| agree(&**team, if writes { model.save(&args.output) } else { Ok(()) });
     for step in first..steps {

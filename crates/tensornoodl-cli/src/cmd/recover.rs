@@ -369,10 +369,10 @@ fn summary(
         None => String::new(),
     };
     let mut open = String::new();
-    if learner.waiting() > 0 {
+    if learner.unexplained_fibers() > 0 {
         open += &format!(
             "  unexplained   {} fibers that no pattern explains wait for others like them\n",
-            learner.waiting()
+            learner.unexplained_fibers()
         );
     }
     if !learner.overdue().is_empty() {
@@ -453,11 +453,11 @@ impl StepRecord {
             patterns_found: progress.census.found,
             patterns_seen: progress.census.seen,
             spurious: progress.census.spurious,
-            waiting: learner.waiting(),
+            waiting: learner.unexplained_fibers(),
             overdue: learner.overdue().len(),
-            direct: step.roads.direct,
-            iht: step.roads.iht,
-            unsettled: step.roads.unsettled,
+            direct: step.solver_counts.direct,
+            iht: step.solver_counts.iht,
+            unsettled: step.solver_counts.unsettled,
             passes: step.passes,
             encode_seconds: step.encode_time.as_secs_f64(),
             update_seconds: step.update_time.as_secs_f64(),

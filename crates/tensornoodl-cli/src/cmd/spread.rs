@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use tensornoodl::parallel::Traffic;
 use tensornoodl::synthetic::{Plan, Planted};
-use tensornoodl::team::Traffic;
 use tensornoodl::{Learner, Params, Step, Team, Tensor};
 
 use crate::cmd::bench::median;
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
     let own = small.tensor(TENSORS + 1).tensor;
     let share = large.share(&**team, TENSORS + 1).tensor;
     let mut solo = learner.clone();
-    solo.join(Arc::new(tensornoodl::team::Solo));
+    solo.join(Arc::new(tensornoodl::parallel::Solo));
 
     let [mut alone, mut beside, mut together] = [(); 3].map(|()| Vec::new());
     let [mut encode, mut update, mut exchange] = [(); 3].map(|()| Vec::new());

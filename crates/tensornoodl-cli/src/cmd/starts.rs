@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use tensornoodl::recovery::Census;
 use tensornoodl::synthetic::{Plan, Planted};
-use tensornoodl::{Dictionary, Error, Grow, Tensor, init};
+use tensornoodl::{Dictionary, DiscoverParams, Error, Tensor, discover};
 
 use crate::{memory, svg};
 use tensornoodl_data::files;
@@ -193,7 +193,7 @@ fn measure(
 }
 
 fn search(tensor: &Tensor<'_>, _: usize, seed: u64) -> Result<Dictionary, Error> {
-    Ok(init::find(tensor, &Grow { seed, ..Grow::default() })?.dictionary)
+    Ok(discover::find(tensor, &DiscoverParams { seed, ..DiscoverParams::default() })?.dictionary)
 }
 
 /// Fibers spread over the tensor, as they are.

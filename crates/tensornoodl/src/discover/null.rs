@@ -5,8 +5,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
-use crate::dense::{add_product, eigen, transposed_product};
-use crate::fibers::{BLOCK, Fibers, dot, normalise};
+use crate::discover::unit_fibers::{BLOCK, Fibers, dot, normalise};
+use crate::linalg::dense::{add_product, eigen, transposed_product};
 
 /// Climbs among Gaussian fibers for one null.
 const NULL_CLIMBS: usize = 64;
@@ -55,7 +55,7 @@ pub(crate) fn climb(fibers: &[f32], mut probes: Vec<f32>, n: usize) -> Vec<Top> 
 /// Fibers without patterns: Gaussian, with the covariance of the data.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) struct Null {
+pub(crate) struct NullModel {
     n: usize,
     rng: ChaCha8Rng,
     /// Sum of y y' over so many unit fibers of the data.
@@ -105,11 +105,11 @@ pub(crate) const ONLY: f64 = 0.9;
 /// A direction stands out if it has so many times the energy of a usual one.
 const STANDS_OUT: f64 = 3.0;
 
-impl Null {
-    pub(crate) fn new(n: usize, seed: u64) -> Null {
+impl NullModel {
+    pub(crate) fn new(n: usize, seed: u64) -> NullModel {
         let rng = ChaCha8Rng::seed_from_u64(seed ^ 0x6e75_6c6c);
         let (moment, flat, fibers) = (vec![0.0; n * n], Flat::default(), Vec::new());
-        Null { n, rng, moment, count: 0, flat, only: None, fibers, drawn_at: 0 }
+        NullModel { n, rng, moment, count: 0, flat, only: None, fibers, drawn_at: 0 }
     }
 
     /// Whether its parts fit together.

@@ -5,9 +5,9 @@
 
 use std::collections::HashSet;
 
-use crate::chance::surprise;
-use crate::fibers::{Fibers, dot, normalise};
-use crate::search::{Coded, LEAST_CODE, Search};
+use crate::discover::null::surprise;
+use crate::discover::search::{Coded, LEAST_CODE, Search};
+use crate::discover::unit_fibers::{Fibers, dot, normalise};
 
 impl Search {
     /// Where many fibers with pattern w hold another one, l, at the same ratio t, these fibers hold the
@@ -106,7 +106,7 @@ fn clearest(mut sums: Vec<Sum>) -> impl Iterator<Item = Sum> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fibers::tests::fibers;
+    use crate::discover::unit_fibers::tests::fibers;
 
     #[test]
     fn a_sum_that_always_comes_with_its_part_is_taken_apart() {

@@ -28,10 +28,10 @@ use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
-use crate::dense::{add_scaled, add_two, dot, fast, transposed_product};
-use crate::dictionary::Dictionary;
+use crate::data::dictionary::Dictionary;
+use crate::encode::screen::Lengths;
+use crate::linalg::dense::{add_scaled, add_two, dot, fast, transposed_product};
 use crate::params::{Params, Solver};
-use crate::screen::Lengths;
 
 /// Patterns per piece of G. Fixed, so that its bits do not depend on the number of threads.
 const PIECE: usize = 64;

@@ -10,18 +10,18 @@
 //! v0, (M'M) v0, (M'M)^2 v0, ..., and where M_i is of rank one the first of them is it.
 //!
 //! Data that follows the model only roughly may have several groups share a pattern. Then M_i has further
-//! singular triples of some size, which are found beside the first ([`Codes::blocks`]).
+//! singular triples of some size, which are found beside the first ([`Codes::untangle_blocks`]).
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
-use crate::codes::Codes;
-use crate::dense::{add_scaled, dot, eigen};
-use crate::sparse::Sparse;
-use crate::team::{Team, get, put, put_all};
-use crate::tensor::Place;
+use crate::data::codes::Codes;
+use crate::data::sparse::Sparse;
+use crate::linalg::dense::{add_scaled, dot, eigen};
+use crate::parallel::team::{Solo, Team, get, put, put_all};
+use crate::shape::Place;
 
 /// Plain power steps that come first.
 const POWER_STEPS: usize = 8;
@@ -42,7 +42,7 @@ const SETTLED: f64 = 1e-14;
 /// The row factor B (J x m) and the col factor C (K x m) of one tensor.
 ///
 /// Where `rank_one` is far below 1, a pattern's matrix has further blocks that B_i C_i' leaves out
-/// ([`Codes::blocks`]), and entries of about 1e-9 and less may be traces of them.
+/// ([`Codes::untangle_blocks`]), and entries of about 1e-9 and less may be traces of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Factors {
     /// B: column i says how strongly each row takes part in pattern i.
@@ -64,6 +64,23 @@ struct Pair {
 
 /// The codes of one pattern, by place.
 type Entries = Vec<(u32, u32, f64)>;
+
+impl Codes {
+    /// Stage II: the row and col factors of this tensor.
+    pub fn untangle(&self) -> Factors {
+        untangle(&Solo, self, 1).remove(0)
+    }
+
+    /// The same with further pairs of factors beside the leading one, so many in all: where several groups of rows and
+    /// cols share a pattern, its matrix is not of rank one, and these are its next singular pairs.
+    ///
+    /// Of one pattern, they are orthogonal to each other, and `rank_one` is the share of the energy that each holds.
+    ///
+    /// The ranks of a team, which have codes of some of the fibers each, all get the factors of the whole.
+    pub fn untangle_blocks(&self, team: &dyn Team, count: usize) -> Vec<Factors> {
+        untangle(team, self, count)
+    }
+}
 
 /// Alg. 2: untangles the codes, pattern by pattern, into so many pairs of factors, the leading ones first.
 pub(crate) fn untangle(team: &dyn Team, codes: &Codes, count: usize) -> Vec<Factors> {
@@ -363,7 +380,7 @@ mod tests {
         let root = 3f64.sqrt();
         assert!(near(&pairs[0].row, &[(0, root), (7, root)]) && near(&pairs[0].col, &[(0, root), (5, root)]));
         assert!(near(&pairs[3].row, &[(9, 0.5f64.sqrt())]) && near(&pairs[3].col, &[(9, 0.5f64.sqrt())]));
-        // Together they are the matrix.
+        // ThreadRank they are the matrix.
         let mut sums = std::collections::BTreeMap::new();
         for pair in &pairs {
             for (row, b) in &pair.row {

@@ -5,8 +5,8 @@
 //! is below them is less than 2^-52 of the largest number (Demmel and Nguyen, "Parallel reproducible summation", 2015).
 //! So a sum is a whole number of units, and whole numbers add up in any order.
 
-use crate::dense::fast;
-use crate::team::Team;
+use crate::linalg::dense::fast;
+use crate::parallel::team::Team;
 
 /// Bits of a slice. Sums of up to 2^27 slices are whole numbers below 2^53, which double precision holds; longer ones are rounded as
 /// any sum is.
@@ -25,7 +25,7 @@ const LEVELS: usize = 74;
 
 /// Columns of sums. Those of a column have slices of the same height.
 #[derive(Debug, Default)]
-pub(crate) struct Totals {
+pub(crate) struct ExactSums {
     length: usize,
     levels: Vec<i8>,
     /// For each column, all first slices, all second ones, all third ones.
@@ -182,9 +182,9 @@ fn add(mut x: f64, sums: [&mut f64; SLICES], cuts: [f64; SLICES]) {
     }
 }
 
-impl Totals {
-    pub(crate) fn new(columns: usize, length: usize) -> Totals {
-        Totals { length, levels: vec![NOTHING; columns], slices: vec![0.0; columns * SLICES * length] }
+impl ExactSums {
+    pub(crate) fn new(columns: usize, length: usize) -> ExactSums {
+        ExactSums { length, levels: vec![NOTHING; columns], slices: vec![0.0; columns * SLICES * length] }
     }
 
     /// Columns, and sums in each.
@@ -254,27 +254,27 @@ impl Totals {
 /// 1e290 are none to it.
 ///
 /// ```
-/// use tensornoodl::team::Sum;
+/// use tensornoodl::parallel::ExactSum;
 ///
-/// let (mut some, mut others) = (Sum::default(), Sum::default());
+/// let (mut some, mut others) = (ExactSum::default(), ExactSum::default());
 /// (0..7).for_each(|_| some.add(0.1));
 /// (0..3).for_each(|_| others.add(0.1));
 /// others.merge(&some);
 /// assert_eq!(others.get(), 1.0); // the exact sum, rounded once
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sum {
+pub struct ExactSum {
     level: i8,
     slices: [f64; SLICES],
 }
 
-impl Default for Sum {
-    fn default() -> Sum {
-        Sum { level: NOTHING, slices: [0.0; SLICES] }
+impl Default for ExactSum {
+    fn default() -> ExactSum {
+        ExactSum { level: NOTHING, slices: [0.0; SLICES] }
     }
 }
 
-impl Sum {
+impl ExactSum {
     fn total(&mut self) -> Total<'_> {
         Total { level: &mut self.level, slices: &mut self.slices }
     }
@@ -285,7 +285,7 @@ impl Sum {
     }
 
     /// Adds another sum.
-    pub fn merge(&mut self, other: &Sum) {
+    pub fn merge(&mut self, other: &ExactSum) {
         let mut other = *other;
         self.total().rise_to(other.level);
         other.total().rise_to(self.level);
@@ -304,16 +304,16 @@ impl Sum {
     }
 
     /// and back.
-    pub fn from_words([level, first, second, third]: [u64; 1 + SLICES]) -> Sum {
-        Sum { level: level as u8 as i8, slices: [first, second, third].map(f64::from_bits) }
+    pub fn from_words([level, first, second, third]: [u64; 1 + SLICES]) -> ExactSum {
+        ExactSum { level: level as u8 as i8, slices: [first, second, third].map(f64::from_bits) }
     }
 }
 
-/// Bits of the lower of two words that a sum is sent in; what they leave free is for the sum over ranks ([`MOST_RANKS`](crate::team::MOST_RANKS)).
+/// Bits of the lower of two words that a sum is sent in; what they leave free is for the sum over ranks ([`MAX_RANKS`](crate::parallel::team::MAX_RANKS)).
 const LOWER: u32 = 52;
 
 /// Sums to be added up, and which of their columns.
-pub(crate) type Added<'a> = (&'a mut Totals, Vec<usize>);
+pub(crate) type Added<'a> = (&'a mut ExactSums, Vec<usize>);
 
 /// Adds up what all ranks have, columns of sums and counts. If a rank has raised `alarm`, the highest is what all
 /// get, and nothing is added.
@@ -373,10 +373,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::team::{Together, together};
+    use crate::parallel::threads::{ThreadRank, run_ranks};
 
     fn sum(numbers: &[f64]) -> f64 {
-        let mut totals = Totals::new(1, 1);
+        let mut totals = ExactSums::new(1, 1);
         numbers.iter().for_each(|&x| totals.column(0).add_all(&[x]));
         totals.get(0, 0)
     }
@@ -423,22 +423,22 @@ mod tests {
             prop_assert!((forth - plain).abs() <= 2.0 * numbers.len() as f64 * largest * 2f64.powi(-52));
             // Nor does it who adds which.
             let of = |numbers: &[f64]| {
-                let mut sum = Sum::default();
+                let mut sum = ExactSum::default();
                 numbers.iter().for_each(|&x| sum.add(x));
                 sum
             };
             let (mut one, other) = (of(&numbers[..cut]), of(&numbers[cut..]));
-            one.merge(&Sum::from_words(other.to_words()));
+            one.merge(&ExactSum::from_words(other.to_words()));
             prop_assert_eq!(one.get().to_bits(), forth.to_bits());
-            let sums = together(2, |team: &Together| {
-                let mut totals = Totals::new(1, 2);
+            let sums = run_ranks(2, |team: &ThreadRank| {
+                let mut totals = ExactSums::new(1, 2);
                 let own = if team.rank() == 0 { &numbers[..cut] } else { &numbers[cut..] };
                 own.iter().for_each(|&x| totals.column(0).add_scaled(1.0, &[x, 2.0 * x], 2.0 * x.abs()));
                 let mut counts = [own.len() as i64];
                 assert_eq!(add_up(team, &mut [(&mut totals, vec![0])], &mut counts, 0), 0);
                 (counts[0], totals.get(0, 0), totals.get(0, 1))
             });
-            let mut solo = Totals::new(1, 2);
+            let mut solo = ExactSums::new(1, 2);
             numbers.iter().for_each(|&x| solo.column(0).add_scaled(1.0, &[x, 2.0 * x], 2.0 * x.abs()));
             for (count, one, two) in sums {
                 prop_assert_eq!(count as usize, numbers.len());
@@ -450,8 +450,8 @@ mod tests {
 
     #[test]
     fn an_alarm_is_heard_by_all() {
-        let heard = together(3, |team: &Together| {
-            let mut totals = Totals::new(1, 1);
+        let heard = run_ranks(3, |team: &ThreadRank| {
+            let mut totals = ExactSums::new(1, 1);
             totals.column(0).add_all(&[1.0]);
             add_up(team, &mut [(&mut totals, vec![0])], &mut [], team.rank() as i8)
         });

@@ -1,7 +1,7 @@
 //! The dictionary A: unit columns, guaranteed by the type.
 
-use crate::dense;
 use crate::error::Error;
+use crate::linalg::dense;
 
 /// A (n x m): column i is pattern i, of unit length.
 #[derive(Debug, Clone, PartialEq)]

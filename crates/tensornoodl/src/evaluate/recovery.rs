@@ -4,15 +4,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::dictionary::Dictionary;
+use crate::data::dictionary::Dictionary;
+use crate::discover::growth::DiscoverParams;
 use crate::error::Error;
-use crate::grow::Grow;
+use crate::evaluate::metrics::{Matching, Oracle};
+use crate::evaluate::synthetic::{Planted, PlantedTensor};
 use crate::learner::{Learner, Step};
-use crate::metrics::{Matching, Oracle};
+use crate::parallel::team::Team;
 use crate::params::Params;
 use crate::stop::Stop;
-use crate::synthetic::{Planted, PlantedTensor};
-use crate::team::Team;
 
 /// A pattern farther than this from the true one does not stand for it.
 const FAR: f64 = 0.5;
@@ -109,7 +109,7 @@ impl Recovery {
 
     /// Starts from nothing.
     pub fn from_nothing(planted: Planted, params: Params) -> Result<Recovery, Error> {
-        let learner = Learner::from_nothing(planted.plan().features, params, Grow::default())?;
+        let learner = Learner::from_nothing(planted.plan().features, params, DiscoverParams::default())?;
         Recovery::with(planted, learner)
     }
 
@@ -136,8 +136,8 @@ impl Recovery {
     }
 
     /// Lets `stop` end what it does.
-    pub fn stop_by(&mut self, stop: Stop) {
-        self.learner.stop_by(stop);
+    pub fn set_stop(&mut self, stop: Stop) {
+        self.learner.set_stop(stop);
     }
 
     /// What was planted.
@@ -226,7 +226,7 @@ impl Recovery {
         if let Some(last) = &self.last {
             let codes = self.learner.encode(&last.tensor)?;
             (outcome.error_x, outcome.support) = matching.errors_x(team, &codes, &last.true_codes);
-            let factors = codes.blocks(team, 1).remove(0);
+            let factors = codes.untangle_blocks(team, 1).remove(0);
             (outcome.error_b, outcome.error_c) =
                 matching.error_b_c(&factors, &last.true_rows, &last.true_cols);
         }

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::team::{get, put};
-use crate::tensor::Tensor;
+use crate::data::tensor::Tensor;
+use crate::parallel::team::{get, put};
 
 /// Fibers that share a product.
 pub(crate) const BLOCK: usize = 128;
@@ -41,7 +41,7 @@ impl Fibers {
     /// Appends a fiber of a tensor, scaled to unit length; one without length is left out.
     pub(crate) fn push(&mut self, tensor: &Tensor<'_>, fiber: usize) {
         let (y, place) = (tensor.fiber(fiber), tensor.places()[fiber]);
-        let length = crate::dense::dot(y, y).sqrt();
+        let length = crate::linalg::dense::dot(y, y).sqrt();
         if length > 0.0 {
             self.values.extend(y.iter().map(|y| (y / length) as f32));
             self.lengths.push(length);
@@ -146,39 +146,10 @@ pub(crate) fn normalise(x: &mut [f32]) -> bool {
     length > 0.0 && length.is_finite()
 }
 
-/// The units of the data, found in it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Scale {
-    /// Number of features.
-    pub(crate) n: usize,
-    /// The smallest code, but for one in a hundred: what `tau` is relative to.
-    pub code: f64,
-    /// What `code_floor` is relative to, the paper's C: half of it tells a code from what the others of its fiber leave in
-    /// A'y. Where codes spread, that is more than half of the smallest one.
-    pub floor: f64,
-    /// The usual length of what is left of a fiber: its noise.
-    pub noise: f64,
-}
-
-impl Scale {
-    /// Whether it can be one.
-    pub(crate) fn is_sound(&self, n: usize) -> bool {
-        self.n == n && [self.code, self.floor, self.noise].iter().all(|unit| unit.is_finite() && *unit >= 0.0)
-    }
-
-    /// Whether what is left of a fiber is too short to hold noise and a code.
-    pub(crate) fn explains(&self, length: f64, rest: f64) -> bool {
-        let noise = self.noise.powi(2) * (1.0 + 3.0 * (2.0 / self.n as f64).sqrt());
-        rest.powi(2) <= 0.5 * self.code.powi(2) + noise || rest <= 0.3 * length
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::tensor::{Place, Shape};
+    use crate::shape::{Place, Shape};
 
     pub(crate) fn fibers(columns: &[&[f64]]) -> Fibers {
         let n = columns[0].len();
@@ -198,13 +169,5 @@ pub(crate) mod tests {
         assert_eq!(some.len(), 4, "the first is here already, the second is another one");
         some.keep_last(1);
         assert_eq!((some.len(), some.lengths[0]), (1, (9.0_f64 + 4.5 * 4.5).sqrt()));
-    }
-
-    #[test]
-    fn what_is_left_may_be_noise_and_half_the_energy_of_a_code() {
-        let scale = Scale { n: 200, code: 2.0, floor: 2.0, noise: 1.0 };
-        // 2 + 1.3.
-        assert!(scale.explains(5.0, 3.29_f64.sqrt()) && !scale.explains(5.0, 3.31_f64.sqrt()));
-        assert!(scale.explains(50.0, 15.0), "or a small share of the fiber");
     }
 }

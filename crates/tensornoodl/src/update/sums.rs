@@ -15,30 +15,30 @@
 
 use rayon::prelude::*;
 
-use crate::codes::{Block, Found};
-use crate::dense::{dot, transposed_product};
-use crate::dictionary::{Dictionary, Moved};
+use crate::data::dictionary::{Dictionary, Moved};
+use crate::data::sparse::Sparse;
+use crate::data::tensor::Tensor;
+use crate::discover::unexplained::UnexplainedFibers;
+use crate::encode::waves::{Block, Found};
 use crate::error::Error;
-use crate::moment::Moment;
+use crate::linalg::dense::{dot, transposed_product};
+use crate::parallel::exact_sum::{Added, ExactSums, Group, add_up};
+use crate::parallel::team::Team;
 use crate::params::{Params, Rule, Samples};
-use crate::sparse::Sparse;
-use crate::strangers::Strangers;
-use crate::team::Team;
-use crate::tensor::Tensor;
-use crate::totals::{Added, Group, Totals, add_up};
+use crate::update::second_moment::SecondMoment;
 
 /// What the fibers of a tensor teach: sums over them, added up wave by wave.
-pub(crate) struct Lessons<'a> {
+pub(crate) struct FiberSums<'a> {
     dictionary: &'a Dictionary,
     rule: Rule,
     samples: Samples,
     /// Weights of the first pass by fiber, where a further one may need them.
-    frozen: &'a mut Frozen,
+    frozen: &'a mut PassWeights,
     /// G (n x m).
-    gradient: &'a mut Totals,
+    gradient: &'a mut ExactSums,
     /// For each pattern i, with the paper's step the sum of |x_if|; with the adaptive one that of w_f x_if^2 (s_f - 1), the evidence that comes
     /// with s_f - 1 other patterns, and E_il for l <= i. Weights differ by many orders of magnitude, so each is a column of its own.
-    moment: &'a mut Totals,
+    moment: &'a mut ExactSums,
     /// How many of them a pattern has.
     wide: usize,
     /// Of each pattern.
@@ -46,27 +46,27 @@ pub(crate) struct Lessons<'a> {
     /// Number of fibers that are not zero and in the sample set.
     pub(crate) fibers_used: usize,
     /// Sum of w_f |r_f|^2.
-    rest: Totals,
+    rest: ExactSums,
     /// Sum of n - s_f over the fibers that teach.
     freedom: usize,
     /// In a growing dictionary, fibers that it does not explain are kept apart.
-    pub(crate) strangers: Option<Strangers>,
+    pub(crate) unexplained: Option<UnexplainedFibers>,
 }
 
 /// What is added up for one pattern: its columns of G and of E, and its tally.
 type Row<'a> = (Group<'a>, Group<'a>, &'a mut Tally);
 
-/// Where a pattern has what in `Lessons::moment`.
+/// Where a pattern has what in `FiberSums::moment`.
 const EVIDENCE: usize = 0;
 const SHARED: usize = 0;
 const MOMENT: usize = 1;
 
-/// The large sums of [`Lessons`], kept from tensor to tensor, since fresh memory costs a small step as much
+/// The large sums of [`FiberSums`], kept from tensor to tensor, since fresh memory costs a small step as much
 /// as its product does. All zero between tensors.
 #[derive(Debug, Default)]
 pub(crate) struct Space {
-    gradient: Totals,
-    moment: Totals,
+    gradient: ExactSums,
+    moment: ExactSums,
 }
 
 /// What counts for one pattern.
@@ -83,31 +83,31 @@ const SMALL_SUM: usize = 200_000;
 
 /// The weights of the first pass over a tensor. A further one keeps them, and so solves one problem to
 /// the end; only a fiber that had no code before gets its weight then.
-pub(crate) enum Frozen {
+pub(crate) enum PassWeights {
     /// There is no further pass.
     Unused,
     /// One for each fiber, 0 until it has one.
     Weights(Vec<f64>),
 }
 
-impl<'a> Lessons<'a> {
+impl<'a> FiberSums<'a> {
     pub(crate) fn new(
         dictionary: &'a Dictionary,
         params: &Params,
-        frozen: &'a mut Frozen,
+        frozen: &'a mut PassWeights,
         space: &'a mut Space,
-        strangers: Option<Strangers>,
-    ) -> Lessons<'a> {
+        unexplained: Option<UnexplainedFibers>,
+    ) -> FiberSums<'a> {
         let m = dictionary.patterns();
         let adaptive = params.rule == Rule::Adaptive;
         // Zeroed by the system when it is first touched, if it ever is.
         let wide = MOMENT + if adaptive { m } else { 0 };
         let (gradient, moment) = ((m, dictionary.features()), (m * wide, 1));
         if (space.gradient.size(), space.moment.size()) != (gradient, moment) {
-            let new = |(columns, length)| Totals::new(columns, length);
+            let new = |(columns, length)| ExactSums::new(columns, length);
             *space = Space { gradient: new(gradient), moment: new(moment) };
         }
-        Lessons {
+        FiberSums {
             dictionary,
             rule: params.rule,
             samples: params.samples,
@@ -117,9 +117,9 @@ impl<'a> Lessons<'a> {
             wide,
             tallies: vec![Tally::default(); m],
             fibers_used: 0,
-            rest: Totals::new(1, 1),
+            rest: ExactSums::new(1, 1),
             freedom: 0,
-            strangers,
+            unexplained,
         }
     }
 
@@ -140,8 +140,8 @@ impl<'a> Lessons<'a> {
                 let used = energy > 0.0 && (self.samples == Samples::All || place.row == place.col);
                 self.fibers_used += usize::from(used);
                 // A fiber with as many patterns as features is fitted whatever they are, and tells nothing.
-                let strangers = self.strangers.as_mut();
-                let strange = strangers.is_some_and(|s| s.add(tensor, fiber, code, energy, rest));
+                let unexplained = self.unexplained.as_mut();
+                let strange = unexplained.is_some_and(|s| s.add(tensor, fiber, code, energy, rest));
                 let teaches = used && !strange && !code.is_empty() && code.len() < n;
                 weights.push(match self.rule {
                     _ if !teaches => 0.0,
@@ -223,8 +223,8 @@ impl<'a> Lessons<'a> {
     fn weigh(&mut self, fiber: usize, s: usize, energy: f64, rest: f64) -> f64 {
         let weight = (self.dictionary.features() - s) as f64 / rest.max(1e-24 * energy);
         match self.frozen {
-            Frozen::Unused => weight,
-            Frozen::Weights(weights) => {
+            PassWeights::Unused => weight,
+            PassWeights::Weights(weights) => {
                 weights.resize(weights.len().max(fiber + 1), 0.0);
                 if weights[fiber] == 0.0 {
                     weights[fiber] = weight;
@@ -263,13 +263,13 @@ impl<'a> Lessons<'a> {
     }
 
     /// E.
-    fn moment(&self) -> Moment {
+    fn moment(&self) -> SecondMoment {
         let mixed: Vec<bool> = self.tallies.iter().map(|tally| tally.mixed > 0).collect();
-        Moment::new(&mixed, |i, l| self.moment.get(i.max(l) * self.wide + MOMENT + i.min(l), 0))
+        SecondMoment::new(&mixed, |i, l| self.moment.get(i.max(l) * self.wide + MOMENT + i.min(l), 0))
     }
 }
 
-impl Drop for Lessons<'_> {
+impl Drop for FiberSums<'_> {
     fn drop(&mut self) {
         // Only patterns that some fiber showed have anything in the sums.
         for i in (0..self.tallies.len()).filter(|&i| self.tallies[i].fibers > 0) {
@@ -280,13 +280,13 @@ impl Drop for Lessons<'_> {
 }
 
 /// The paper's step: A <- A - eta_A g,  g = 1/p (A X - Y) sgn(X)' (eq:emp_grad_est, eq:apx_grad).
-pub(crate) fn paper_step(lessons: &Lessons<'_>, eta_a: f64) -> Result<Moved, Error> {
-    let scale = eta_a / lessons.fibers_used as f64;
-    let shown = |i: &usize| lessons.tallies[*i].fibers > 0;
-    let patterns: Vec<usize> = (0..lessons.tallies.len()).filter(shown).collect();
-    let mut gradient = lessons.gradient_of(&patterns);
+pub(crate) fn paper_step(sums: &FiberSums<'_>, eta_a: f64) -> Result<Moved, Error> {
+    let scale = eta_a / sums.fibers_used as f64;
+    let shown = |i: &usize| sums.tallies[*i].fibers > 0;
+    let patterns: Vec<usize> = (0..sums.tallies.len()).filter(shown).collect();
+    let mut gradient = sums.gradient_of(&patterns);
     gradient.iter_mut().for_each(|g| *g *= scale);
-    Moved::new(lessons.dictionary, patterns, gradient)
+    Moved::new(sums.dictionary, patterns, gradient)
 }
 
 /// The adaptive step: recursive least squares (a Kalman filter with one error variance per
@@ -378,14 +378,14 @@ impl Adaptive {
     }
 
     /// One pass: moves A(t), `origin`, by what the fibers say, which were coded with
-    /// `lessons.dictionary`. In the first pass the two are the same; a further one replaces it.
+    /// `sums.dictionary`. In the first pass the two are the same; a further one replaces it.
     pub(crate) fn step(
         &self,
         origin: &Dictionary,
-        lessons: &Lessons<'_>,
+        sums: &FiberSums<'_>,
         forgetting: f64,
     ) -> Result<Pass, Error> {
-        let e = lessons.moment();
+        let e = sums.moment();
         let (d, patterns) = (&e.diagonal, &e.patterns);
         let (n, m, k) = (origin.features(), origin.patterns(), patterns.len());
         let mut state = self.clone();
@@ -402,23 +402,23 @@ impl Adaptive {
         let tail = (m as f64 * (state.tensors as f64).powi(2)).ln().max(1.0);
 
         // v: the noise, from what is left after the best fit H = G E^-1 to this tensor alone.
-        let mut gradient = lessons.gradient_of(patterns);
+        let mut gradient = sums.gradient_of(patterns);
         let mut fit = gradient.clone();
         let rounding: Vec<f64> = d.iter().map(|d| 1e-10 * d).collect();
         e.regular(&rounding).ok_or(not_finite.clone())?.solve(&mut fit, n);
-        let squares = (lessons.rest.get(0, 0) - dot(&fit, &gradient)).max(0.0);
+        let squares = (sums.rest.get(0, 0) - dot(&fit, &gradient)).max(0.0);
         // A unit pattern takes n - 1 degrees of freedom.
-        let freedom = lessons.freedom as f64 - (n - 1) as f64 * k as f64;
+        let freedom = sums.freedom as f64 - (n - 1) as f64 * k as f64;
         state.noise.add(Noise { squares, freedom }, tail);
         let v = state.noise.level(n);
 
         // G' = G + (A - A(t)) E: the gradient, had the residuals been taken at A(t).
-        if !std::ptr::eq(lessons.dictionary, origin) {
-            e.add_product(&mut gradient, &difference(lessons.dictionary, origin, patterns), n);
+        if !std::ptr::eq(sums.dictionary, origin) {
+            e.add_product(&mut gradient, &difference(sums.dictionary, origin, patterns), n);
         }
 
         // P before this tensor, then the gain and P after it.
-        let counts: Vec<usize> = patterns.iter().map(|&i| lessons.tallies[i].fibers).collect();
+        let counts: Vec<usize> = patterns.iter().map(|&i| sums.tallies[i].fibers).collect();
         let before = state.expect(&e, &counts, &gradient, v, significance(&fit, n, tail));
         // Rounding, so that codes which only ever occur together cannot blow up the inverse: v
         // counts at least 1e-12 of what the pattern and its companions carry.
@@ -432,11 +432,11 @@ impl Adaptive {
 
         // Codes are least-squares fits, so that a fiber's residual lacks what lies along its other
         // patterns, about 1/n of the energy of each move. A further pass brings most of it.
-        let squares = moved.squares_from(lessons.dictionary);
+        let squares = moved.squares_from(sums.dictionary);
         let from_others = e.due_to_others(&squares);
         let mut settled = true;
         for (at, &i) in patterns.iter().enumerate() {
-            let own = lessons.moment.get(i * lessons.wide + SHARED, 0) / d[at] * squares[at];
+            let own = sums.moment.get(i * sums.wide + SHARED, 0) / d[at] * squares[at];
             let left = (own + from_others[at] / d[at].powi(2)) / n as f64;
             let known = v[at] * gain[at];
             settled &= left <= 0.01 * known || left <= ROUNDING;
@@ -449,7 +449,7 @@ impl Adaptive {
     /// for the others, unless their residuals contradict it.
     fn expect(
         &mut self,
-        e: &Moment,
+        e: &SecondMoment,
         counts: &[usize],
         gradient: &[f64],
         v: f64,

@@ -1,12 +1,12 @@
 //! E, the weighted second moment of the codes, for stage III.
 
-use crate::dense::{Cholesky, add_product};
+use crate::linalg::dense::{Cholesky, add_product};
 
 /// E = sum of w_f x_f x_f' over the patterns that some fiber shows, k of them.
 ///
 /// Patterns that never share a fiber with another one have nothing in E but their diagonal, and in
 /// sparse tensors these are most. The others come first.
-pub(crate) struct Moment {
+pub(crate) struct SecondMoment {
     /// The patterns, in the order of E.
     pub(crate) patterns: Vec<usize>,
     /// The first patterns, which share fibers, have a dense block (mixed x mixed).
@@ -16,9 +16,9 @@ pub(crate) struct Moment {
     pub(crate) diagonal: Vec<f64>,
 }
 
-impl Moment {
+impl SecondMoment {
     /// From the entries over all m patterns; `mixed` says of each whether it shares a fiber.
-    pub(crate) fn new(mixed: &[bool], entry: impl Fn(usize, usize) -> f64) -> Moment {
+    pub(crate) fn new(mixed: &[bool], entry: impl Fn(usize, usize) -> f64) -> SecondMoment {
         let m = mixed.len();
         let shown = |&i: &usize| entry(i, i) > 0.0;
         let mut patterns: Vec<usize> = (0..m).filter(shown).collect();
@@ -32,7 +32,7 @@ impl Moment {
             }
         }
         let diagonal = patterns.iter().map(|&i| entry(i, i)).collect();
-        Moment { patterns, mixed: shared, dense, diagonal }
+        SecondMoment { patterns, mixed: shared, dense, diagonal }
     }
 
     /// k.

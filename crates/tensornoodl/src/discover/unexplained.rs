@@ -4,13 +4,14 @@
 //! (`grow.rs`). Where there are too many, some are drawn by lot. The lot of a fiber is its place's, so that the same are
 //! drawn in whatever order they come and whichever rank has them.
 
-use crate::fibers::{Fibers, Scale};
-use crate::grow::MOST_FIBERS;
-use crate::team::{Team, get, put, put_all};
-use crate::tensor::Tensor;
+use crate::data::tensor::Tensor;
+use crate::discover::growth::MOST_FIBERS;
+use crate::discover::scale::Scale;
+use crate::discover::unit_fibers::Fibers;
+use crate::parallel::team::{Team, get, put, put_all};
 
 /// What the fibers of one rank show.
-pub(crate) struct Strangers {
+pub(crate) struct UnexplainedFibers {
     n: usize,
     /// None where nothing is known yet.
     scale: Option<Scale>,
@@ -24,7 +25,7 @@ pub(crate) struct Strangers {
 type Young = Option<(u64, Fibers)>;
 
 /// What those of all ranks show.
-pub(crate) struct Strange {
+pub(crate) struct Unexplained {
     pub(crate) fibers: Fibers,
     pub(crate) rests: Vec<f64>,
     /// A fiber for each young pattern that is shown, and which.
@@ -72,10 +73,10 @@ impl<T> Drawn<T> {
     }
 }
 
-impl Strangers {
-    pub(crate) fn new(n: usize, scale: Option<Scale>, young: &[bool]) -> Strangers {
+impl UnexplainedFibers {
+    pub(crate) fn new(n: usize, scale: Option<Scale>, young: &[bool]) -> UnexplainedFibers {
         let young = young.iter().map(|young| young.then_some(None)).collect();
-        Strangers { n, scale, fibers: Drawn::new(), rests: Drawn::new(), young }
+        UnexplainedFibers { n, scale, fibers: Drawn::new(), rests: Drawn::new(), young }
     }
 
     /// Whether this fiber is one of them.
@@ -105,7 +106,7 @@ impl Strangers {
     }
 
     /// Those of all ranks, by lot.
-    pub(crate) fn gather(mut self, team: &dyn Team) -> Strange {
+    pub(crate) fn gather(mut self, team: &dyn Team) -> Unexplained {
         let mut counts = [self.fibers.counts(), self.rests.counts()].concat();
         team.sum(&mut counts);
         let (of_fibers, of_rests) = counts.split_at(counts.len() / 2);
@@ -144,7 +145,7 @@ impl Strangers {
         }
         fibers.sort_by_key(|fiber| fiber.0);
         rests.sort_by_key(|rest| rest.0);
-        let mut strange = Strange {
+        let mut strange = Unexplained {
             fibers: Fibers::new(self.n),
             rests: rests.into_iter().map(|rest| rest.1).collect(),
             showing: Fibers::new(self.n),
@@ -164,7 +165,7 @@ impl Strangers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::Place;
+    use crate::shape::Place;
 
     #[test]
     fn the_same_are_drawn_in_any_order() {

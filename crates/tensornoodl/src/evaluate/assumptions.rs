@@ -3,13 +3,14 @@
 //! The assumptions are orders of magnitude, O(.), without constants. Where a constant is needed, it is that of the
 //! paper's own experiments: what was as large there is good, twice that is fair.
 
-use crate::dense::largest_singular_value;
+use crate::data::tensor::Tensor;
+use crate::discover::growth::DiscoverParams;
+use crate::discover::start::{self, Start};
 use crate::error::Error;
-use crate::grow::Grow;
-use crate::init::{self, Start};
 use crate::learner::Learner;
+use crate::linalg::dense::largest_singular_value;
 use crate::params::Params;
-use crate::tensor::{Shape, Tensor};
+use crate::shape::Shape;
 
 /// How well an assumption holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,15 +62,16 @@ const PASSES: usize = 3;
 const RESTARTS: u64 = 2;
 
 /// Finds the patterns of a tensor, learns them, and compares what comes out with what the theory asks for.
-pub fn check(tensor: &Tensor<'_>, grow: &Grow) -> Result<Checkup, Error> {
-    let start = init::judge(tensor, grow)?;
+pub fn check(tensor: &Tensor<'_>, grow: &DiscoverParams) -> Result<Checkup, Error> {
+    let start = start::find_stable(tensor, grow)?;
     let patterns = start.findings.len();
     if patterns == 0 {
         let lines = vec![energy(0.0, 0)];
         return Ok(Checkup { start, lines });
     }
     // These patterns and no others.
-    let these = Grow { floor: start.floor, most_patterns: Some(patterns), ..Grow::default() };
+    let these =
+        DiscoverParams { floor: start.floor, max_patterns: Some(patterns), ..DiscoverParams::default() };
     let mut learner = Learner::from_start(&start, Params::default(), these)?;
     let mut step = learner.learn(tensor)?;
     for _ in 1..PASSES {
@@ -141,8 +143,9 @@ pub fn check(tensor: &Tensor<'_>, grow: &Grow) -> Result<Checkup, Error> {
     let mut same = 1.0_f64;
     for again in 1..=RESTARTS {
         let seed = grow.seed.wrapping_add(again);
-        let other = init::find(tensor, &Grow { seed, floor: start.floor, ..grow.clone() })?.dictionary;
-        same = same.min(init::agreeing(&start.dictionary, &other) as f64 / patterns as f64);
+        let other =
+            start::find(tensor, &DiscoverParams { seed, floor: start.floor, ..grow.clone() })?.dictionary;
+        same = same.min(start::agreeing(&start.dictionary, &other) as f64 / patterns as f64);
     }
     lines.push(Line::new(
         ("restarts", same, 1.0),

@@ -26,7 +26,7 @@
 //! sum of k products in any order (Higham, Accuracy and Stability of Numerical Algorithms, 3.1). Numbers
 //! below the normal range lose at most 2^-149 each.
 
-use crate::tensor::{Place, Shape};
+use crate::shape::{Place, Shape};
 
 /// Unit roundoff of double and of single precision.
 const U64: f64 = f64::EPSILON / 2.0;

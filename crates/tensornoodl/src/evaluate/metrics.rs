@@ -3,14 +3,15 @@
 
 use pathfinding::prelude::{Matrix, kuhn_munkres};
 
-use crate::codes::Codes;
-use crate::dense::{Cholesky, add_scaled, dot, largest_singular_value, transposed_product};
-use crate::dictionary::Dictionary;
+use crate::data::codes::Codes;
+use crate::data::dictionary::Dictionary;
+use crate::data::sparse::Sparse;
+use crate::data::tensor::Tensor;
 use crate::error::Error;
-use crate::sparse::Sparse;
-use crate::team::{Solo, Sum, Team, get, put};
-use crate::tensor::Tensor;
-use crate::untangle::Factors;
+use crate::linalg::dense::{Cholesky, add_scaled, dot, largest_singular_value, transposed_product};
+use crate::parallel::exact_sum::ExactSum;
+use crate::parallel::team::{Solo, Team, get, put};
+use crate::untangle::factors::Factors;
 
 /// Which found pattern stands for which true one, and with which sign.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,20 +118,20 @@ impl Matching {
 
     /// The same, and whether signs and support are right, of codes that the ranks of a team have some each of.
     pub(crate) fn errors_x(&self, team: &dyn Team, found: &Codes, truth: &Codes) -> (f64, bool) {
-        let (mut error, mut energy) = (Sum::default(), Sum::default());
+        let (mut error, mut energy) = (ExactSum::default(), ExactSum::default());
         self.compare(found, truth, |x, true_x| {
             error.add((x - true_x) * (x - true_x));
             energy.add(true_x * true_x);
         });
         let mut own = Vec::new();
-        [error, energy].iter().flat_map(Sum::to_words).for_each(|word| put(&mut own, word));
+        [error, energy].iter().flat_map(ExactSum::to_words).for_each(|word| put(&mut own, word));
         put(&mut own, u64::from(self.same_support(found, truth)));
-        let (mut error, mut energy, mut support) = (Sum::default(), Sum::default(), true);
+        let (mut error, mut energy, mut support) = (ExactSum::default(), ExactSum::default(), true);
         for parcel in team.gather(own) {
             let words = &mut &parcel[..];
             [&mut error, &mut energy]
                 .into_iter()
-                .for_each(|sum| sum.merge(&Sum::from_words(std::array::from_fn(|_| get(words)))));
+                .for_each(|sum| sum.merge(&ExactSum::from_words(std::array::from_fn(|_| get(words)))));
             support &= get(words) == 1;
         }
         (relative(error.get(), energy.get()), support)

@@ -16,12 +16,12 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use crate::dense::{add_product, transposed_product};
-use crate::dictionary::Dictionary;
+use crate::data::dictionary::Dictionary;
+use crate::data::tensor::Tensor;
+use crate::discover::unit_fibers::{Fibers, dot, normalise};
 use crate::error::Error;
-use crate::fibers::{Fibers, dot, normalise};
+use crate::linalg::dense::{add_product, transposed_product};
 use crate::params::{Above, AtLeast, AtMost, Below, within};
-use crate::tensor::Tensor;
 
 /// How pairs are drawn and judged.
 #[derive(Debug, Clone, PartialEq)]

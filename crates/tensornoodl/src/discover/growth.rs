@@ -4,16 +4,17 @@
 //! neighbours away. So fibers that are not explained teach nothing (`update.rs`); they are pooled, and
 //! searched for what they share (`search.rs`).
 
-use crate::chance::Null;
-use crate::dictionary::Dictionary;
+use crate::data::dictionary::Dictionary;
+use crate::data::tensor::Tensor;
+use crate::discover::null::NullModel;
+use crate::discover::scale::Scale;
+use crate::discover::search::Search;
+use crate::discover::unexplained::Unexplained;
+use crate::discover::unit_fibers::Fibers;
 use crate::error::Error;
-use crate::fibers::{Fibers, Scale};
 use crate::learner::Step;
 use crate::params::{AtLeast, Below, within};
-use crate::search::Search;
 use crate::stop::Stop;
-use crate::strangers::Strange;
-use crate::tensor::Tensor;
 
 /// Fibers that a search holds at a time, and that wait for others like them, at most.
 pub(crate) const MOST_FIBERS: usize = 16_384;
@@ -24,13 +25,13 @@ const ENOUGH: usize = 50;
 /// How a dictionary grows.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Grow {
+pub struct DiscoverParams {
     /// So many patterns are taken from the first tensor even if chance finds as clear ones, as long as they explain
     /// something. 0: none but clear ones.
-    pub least_patterns: usize,
+    pub min_patterns: usize,
     /// It has so many patterns at most: those of the first tensor that explain most, then the clearest. None: four times as
     /// many as features, more than the theory allows for (A.4).
-    pub most_patterns: Option<usize>,
+    pub max_patterns: Option<usize>,
     /// Fibers shorter than this are not searched. 0: all are.
     pub floor: f64,
     /// Of the random numbers that choose where to look.
@@ -40,29 +41,29 @@ pub struct Grow {
     pub stop: Stop,
 }
 
-impl Grow {
+impl DiscoverParams {
     pub(crate) fn check(&self) -> Result<(), Error> {
         within("floor", self.floor, AtLeast(0.0), Below(f64::INFINITY))?;
-        let most = self.most_patterns.unwrap_or(usize::MAX);
-        within("most_patterns", most as f64, AtLeast(self.least_patterns.max(1) as f64), Below(f64::INFINITY))
+        let most = self.max_patterns.unwrap_or(usize::MAX);
+        within("max_patterns", most as f64, AtLeast(self.min_patterns.max(1) as f64), Below(f64::INFINITY))
     }
 }
 
 /// Fibers waiting to be explained, and what is known of the data.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) struct Growth {
+pub(crate) struct Discovery {
     n: usize,
-    pub(crate) options: Grow,
+    pub(crate) options: DiscoverParams,
     /// None before the first pattern.
     pub(crate) scale: Option<Scale>,
-    null: Null,
+    null: NullModel,
     pool: Fibers,
     /// Fibers that came since the last search, and how many it takes for the next.
     fresh: usize,
     patience: usize,
     /// One for each pattern.
-    lives: Vec<Life>,
+    records: Vec<PatternRecord>,
     /// Fibers of all tensors.
     fibers: usize,
 }
@@ -70,7 +71,7 @@ pub(crate) struct Growth {
 /// What is known of one pattern.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-struct Life {
+struct PatternRecord {
     /// What its fibers had in common when it was found, relative to the most that chance found.
     evidence: f64,
     /// Tensors since then, and fibers of them that showed it.
@@ -96,7 +97,7 @@ const MOST_LATER: usize = 32;
 /// At this age a pattern is no longer young.
 const GROWN: u64 = 64;
 
-impl Growth {
+impl Discovery {
     /// Whether its parts fit together.
     pub(crate) fn is_sound(&self, n: usize, patterns: usize) -> bool {
         let young = |young: &Young| young.founders.is_sound(n) && young.later.is_sound(n);
@@ -105,19 +106,37 @@ impl Growth {
             && self.scale.is_none_or(|scale| scale.is_sound(n))
             && self.null.is_sound(n)
             && self.pool.is_sound(n)
-            && self.lives.len() == patterns
-            && self.lives.iter().all(|life| life.young.as_ref().is_none_or(young) && !life.evidence.is_nan())
+            && self.records.len() == patterns
+            && self
+                .records
+                .iter()
+                .all(|life| life.young.as_ref().is_none_or(young) && !life.evidence.is_nan())
     }
 
-    pub(crate) fn new(n: usize, options: Grow) -> Growth {
-        let (null, pool) = (Null::new(n, options.seed), Fibers::new(n));
-        Growth { n, options, scale: None, null, pool, fresh: 0, patience: 1, lives: Vec::new(), fibers: 0 }
+    pub(crate) fn new(n: usize, options: DiscoverParams) -> Discovery {
+        let (null, pool) = (NullModel::new(n, options.seed), Fibers::new(n));
+        Discovery {
+            n,
+            options,
+            scale: None,
+            null,
+            pool,
+            fresh: 0,
+            patience: 1,
+            records: Vec::new(),
+            fibers: 0,
+        }
     }
 
     /// Goes on with patterns that were found before, each with its evidence.
-    pub(crate) fn going_on(n: usize, options: Grow, scale: Option<Scale>, evidence: &[f64]) -> Growth {
-        let life = |&evidence: &f64| Life { evidence, age: GROWN, fibers: 0, young: None };
-        Growth { scale, lives: evidence.iter().map(life).collect(), ..Growth::new(n, options) }
+    pub(crate) fn going_on(
+        n: usize,
+        options: DiscoverParams,
+        scale: Option<Scale>,
+        evidence: &[f64],
+    ) -> Discovery {
+        let life = |&evidence: &f64| PatternRecord { evidence, age: GROWN, fibers: 0, young: None };
+        Discovery { scale, records: evidence.iter().map(life).collect(), ..Discovery::new(n, options) }
     }
 
     /// Number of fibers that wait for others like them.
@@ -127,12 +146,12 @@ impl Growth {
 
     /// Evidence of each pattern.
     pub(crate) fn evidence(&self) -> Vec<f64> {
-        self.lives.iter().map(|life| life.evidence).collect()
+        self.records.iter().map(|life| life.evidence).collect()
     }
 
     fn search(&self, known: &[f64], scale: Option<Scale>) -> Search {
         let known = known.iter().map(|&a| a as f32).collect();
-        let most = self.options.most_patterns.unwrap_or(4 * self.n);
+        let most = self.options.max_patterns.unwrap_or(4 * self.n);
         Search::new(self.n, known, scale, most, self.options.seed)
     }
 
@@ -150,7 +169,7 @@ impl Growth {
         let mut search = self.search(&[], None);
         // The first patterns compete with each other, later ones find the room that is left.
         search.most = search.most.max(4 * self.n);
-        search.least = self.options.least_patterns;
+        search.least = self.options.min_patterns;
         search.stop = self.options.stop.clone();
         let mut left = search.run(&sample, &mut self.null);
         if search.stop.is_set() {
@@ -172,8 +191,8 @@ impl Growth {
             left = search.run(&sample, &mut self.null);
             self.scale = search.measure(&sample);
         }
-        if self.options.most_patterns.is_some_and(|most| search.count() > most) {
-            search.keep_strongest(&sample, self.options.most_patterns.unwrap_or_default());
+        if self.options.max_patterns.is_some_and(|most| search.count() > most) {
+            search.keep_strongest(&sample, self.options.max_patterns.unwrap_or_default());
             left = search.unexplained(&sample);
             self.scale = search.measure(&sample);
         }
@@ -183,19 +202,19 @@ impl Growth {
     }
 
     /// New patterns, from fibers that the dictionary does not explain.
-    pub(crate) fn grow(&mut self, dictionary: &Dictionary, strangers: Strange) -> Vec<f64> {
-        self.listen(strangers.rests);
-        let mut strangers = strangers.fibers;
-        strangers.keep_longer(self.options.floor);
+    pub(crate) fn grow(&mut self, dictionary: &Dictionary, unexplained: Unexplained) -> Vec<f64> {
+        self.listen(unexplained.rests);
+        let mut unexplained = unexplained.fibers;
+        unexplained.keep_longer(self.options.floor);
         let waiting = self.pool.len();
-        self.pool.take_new(&strangers);
+        self.pool.take_new(&unexplained);
         self.fresh += self.pool.len() - waiting;
         self.pool.keep_last(MOST_FIBERS);
         if self.fresh < self.patience || self.pool.len() < 2 {
             return Vec::new();
         }
         self.fresh = 0;
-        self.null.add(&strangers);
+        self.null.add(&unexplained);
         let mut search = self.search(dictionary.values(), self.scale);
         let pool = std::mem::replace(&mut self.pool, Fibers::new(self.n));
         let left = search.run(&pool, &mut self.null);
@@ -227,33 +246,43 @@ impl Growth {
         for (&evidence, founders) in search.evidence[new..].iter().zip(search.founders(fibers)) {
             let mut young = Young { founders: Fibers::new(self.n), later: Fibers::new(self.n) };
             young.founders.take(fibers, &founders);
-            self.lives.push(Life { evidence: evidence as f64, age: 0, fibers: 0, young: Some(young) });
+            self.records.push(PatternRecord {
+                evidence: evidence as f64,
+                age: 0,
+                fibers: 0,
+                young: Some(young),
+            });
         }
         found
     }
 
     /// Which patterns are young.
     pub(crate) fn young(&self) -> Vec<bool> {
-        self.lives.iter().map(|life| life.young.is_some()).collect()
+        self.records.iter().map(|life| life.young.is_some()).collect()
     }
 
     /// A tensor later, young patterns are looked at again: those that turn out to be none, because others explain by
     /// now what they were found in, and those that turn out to be sums of two.
-    pub(crate) fn review(&mut self, dictionary: &Dictionary, step: &Step, strangers: &Strange) -> Review {
+    pub(crate) fn review(
+        &mut self,
+        dictionary: &Dictionary,
+        step: &Step,
+        unexplained: &Unexplained,
+    ) -> Review {
         self.fibers += step.fibers;
-        for (life, fibers) in self.lives.iter_mut().zip(&step.activity) {
+        for (life, fibers) in self.records.iter_mut().zip(&step.activity) {
             life.fibers += fibers;
         }
-        let most_later = (MOST_FIBERS / self.lives.len().max(1)).min(MOST_LATER);
-        for (at, &pattern) in strangers.shown.iter().enumerate() {
-            if let Some(young) = &mut self.lives[pattern].young {
-                young.later.take_one(&strangers.showing, at);
+        let most_later = (MOST_FIBERS / self.records.len().max(1)).min(MOST_LATER);
+        for (at, &pattern) in unexplained.shown.iter().enumerate() {
+            if let Some(young) = &mut self.records[pattern].young {
+                young.later.take_one(&unexplained.showing, at);
                 young.later.keep_last(most_later);
             }
         }
         let (mut all, mut patterns) = (Fibers::new(self.n), Vec::new());
         let (mut later, mut met) = (Fibers::new(self.n), Vec::new());
-        for (pattern, life) in self.lives.iter_mut().enumerate() {
+        for (pattern, life) in self.records.iter_mut().enumerate() {
             life.age += 1;
             for young in life.young.iter().filter(|_| life.age.is_power_of_two()) {
                 all.take_all(&young.founders);
@@ -272,7 +301,7 @@ impl Growth {
         }
         // Of two twins each explains what the other was found in; the young are looked at when one of them is gone.
         if !review.lost.is_empty() {
-            review.lost.iter().rev().for_each(|&pattern| drop(self.lives.remove(pattern)));
+            review.lost.iter().rev().for_each(|&pattern| drop(self.records.remove(pattern)));
             return review;
         }
         if patterns.is_empty() {
@@ -280,19 +309,19 @@ impl Growth {
         }
         let search = self.search(dictionary.values(), self.scale);
         let confirmed = search.confirms(&all, &patterns);
-        let rate = |life: &Life| life.fibers.max(1) as f64 / self.fibers.max(1) as f64;
-        let rates: Vec<f64> = self.lives.iter().map(rate).collect();
+        let rate = |life: &PatternRecord| life.fibers.max(1) as f64 / self.fibers.max(1) as f64;
+        let rates: Vec<f64> = self.records.iter().map(rate).collect();
         review.turned = search.swaps(&later, &met, &rates);
         review.turned.retain(|turned| confirmed[turned.0]);
         patterns.dedup();
         review.lost.extend(patterns.into_iter().filter(|&pattern| !confirmed[pattern]));
         // What they are now, and what their partners are, is looked at again soon.
         if !review.turned.is_empty() {
-            self.lives.iter_mut().filter(|life| life.young.is_some()).for_each(|life| life.age = 0);
+            self.records.iter_mut().filter(|life| life.young.is_some()).for_each(|life| life.age = 0);
         }
         // Their fibers wait again.
         for &pattern in review.lost.iter().rev() {
-            if let Some(young) = self.lives.remove(pattern).young {
+            if let Some(young) = self.records.remove(pattern).young {
                 self.pool.take_new(&young.founders);
                 self.pool.take_new(&young.later);
             }

@@ -5,22 +5,20 @@
 //! patterns is a judgement, and what it rests on is measured here: what each further pattern explains of fibers it was not
 //! found in, and whether two halves of the data, other draws of it and other random numbers lead to the same patterns.
 
-use std::sync::Arc;
-
 use rand::seq::index;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::dense::transposed_product;
-use crate::dictionary::Dictionary;
+use crate::data::dictionary::Dictionary;
+use crate::data::tensor::Tensor;
+use crate::discover::growth::{DiscoverParams, Discovery, MOST_FIBERS};
+use crate::discover::scale::Scale;
+use crate::discover::search::{Account, Search};
+use crate::discover::unit_fibers::Fibers;
 use crate::error::Error;
-use crate::fibers::{Fibers, Scale};
-use crate::grow::{Grow, Growth, MOST_FIBERS};
-use crate::learner::Learner;
-use crate::params::{Params, Rule};
-use crate::search::{Account, Search};
-use crate::team::{Team, agree, get, put};
-use crate::tensor::{Place, Tensor};
+use crate::linalg::dense::transposed_product;
+use crate::parallel::team::{Team, get, put};
+use crate::shape::Place;
 
 /// Patterns found in a tensor, those that explain most first.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,9 +56,9 @@ pub struct Finding {
 }
 
 /// Finds the patterns of a tensor from nothing.
-pub fn find(tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
+pub fn find(tensor: &Tensor<'_>, grow: &DiscoverParams) -> Result<Start, Error> {
     grow.check()?;
-    let mut growth = Growth::new(tensor.shape().features, grow.clone());
+    let mut growth = Discovery::new(tensor.shape().features, grow.clone());
     let columns = growth.start(tensor);
     if grow.stop.is_set() {
         return Err(Error::Stopped);
@@ -104,12 +102,12 @@ impl Start {
     }
 
     /// Only those patterns that most searches find, this one and four with other random numbers.
-    fn steady(self, tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
+    fn steady(self, tensor: &Tensor<'_>, grow: &DiscoverParams) -> Result<Start, Error> {
         let n = self.dictionary.features();
         let floor = self.floor;
         let mut searches = vec![self];
         for seed in 1..=AGAIN {
-            searches.push(find(tensor, &Grow { seed: grow.seed ^ seed << 32, ..grow.clone() })?);
+            searches.push(find(tensor, &DiscoverParams { seed: grow.seed ^ seed << 32, ..grow.clone() })?);
         }
         let (mut columns, mut evidence) = (Dictionary::empty(n), Vec::new());
         for search in &searches {
@@ -137,28 +135,30 @@ const CLOSE: f64 = 0.9;
 
 /// The same for data that may follow the model only roughly.
 ///
-/// Where it does, every fiber that is not noise is made of patterns, and all of them are found. Elsewhere short
+/// Where it does, every fiber that is not noise is made of patterns, and all of them are found. OtherRank short
 /// fibers tend to be many, alike for want of entries, and of little energy, and each kind of them would be a pattern (as many
 /// as features, which explain anything); and
 /// patterns that are hardly clearer than chance come and go with the random numbers. So unless the patterns of all fibers
-/// explain nine tenths of the energy, and nine of ten fibers by a few of them each, only those of fibers above the [`usual_floor`] are taken, and of these, unless
+/// explain nine tenths of the energy, and nine of ten fibers by a few of them each, only those of fibers above the [`energy_floor`] are taken, and of these, unless
 /// their number was asked for, those that four of five searches find, or if that is none, or leaves more than a tenth of the
 /// energy that those do, those that both halves of the fibers have; and the floor is the unit of codes.
-pub fn judge(tensor: &Tensor<'_>, grow: &Grow) -> Result<Start, Error> {
+pub fn find_stable(tensor: &Tensor<'_>, grow: &DiscoverParams) -> Result<Start, Error> {
     let all = find(tensor, grow)?;
     if all.energy >= CLOSE && all.few as f64 >= CLOSE * all.explained as f64 {
         return Ok(all);
     }
-    let grow = Grow { floor: usual_floor(tensor).max(grow.floor), ..grow.clone() };
+    let grow = DiscoverParams { floor: energy_floor(tensor).max(grow.floor), ..grow.clone() };
     let long = find(tensor, &grow)?;
-    let mut start = if grow.most_patterns.is_some() { long } else { long.steady(tensor, &grow)? };
+    let mut start = if grow.max_patterns.is_some() { long } else { long.steady(tensor, &grow)? };
     // In few dimensions chance is near to everything, and the clearest patterns are no clearer. Those that either half of
     // the fibers has, and that explain the other half, are patterns all the same.
-    if grow.most_patterns.is_none() && start.energy < CLOSE {
+    if grow.max_patterns.is_none() && start.energy < CLOSE {
         let (count, energy) = agreed(tensor, &grow)?;
         if count > 0 && (energy >= CLOSE || start.findings.is_empty()) {
-            start =
-                find(tensor, &Grow { least_patterns: count, most_patterns: Some(count), ..grow.clone() })?;
+            start = find(
+                tensor,
+                &DiscoverParams { min_patterns: count, max_patterns: Some(count), ..grow.clone() },
+            )?;
         }
     }
     if let Some(scale) = &mut start.scale {
@@ -200,46 +200,8 @@ pub(crate) fn sample<'t>(team: &dyn Team, tensor: &'t Tensor<'_>) -> (Tensor<'t>
     (Tensor::trusted(tensor.shape(), values, places), zeros > 0)
 }
 
-/// The learner that a tensor suggests, of which the ranks of a team have shares: it has the patterns that [`judge`] finds there. If more tensors follow, as in a stream, it
-/// takes others up as they appear; with the paper's step it never does, and is in the units of the data.
-pub fn learner(
-    team: Arc<dyn Team>,
-    tensor: &Tensor<'_>,
-    params: Params,
-    grow: Grow,
-    stream: bool,
-) -> Result<Learner, Error> {
-    agree(&*team, params.check())?;
-    let (sample, drawn) = sample(&*team, tensor);
-    // All ranks search the same fibers and find the same, unless one is stopped.
-    let learner = agree(&*team, suggested(&sample, params, grow, stream || drawn));
-    learner.map(|mut learner| {
-        learner.join(team);
-        learner
-    })
-}
-
-fn suggested(tensor: &Tensor<'_>, params: Params, grow: Grow, stream: bool) -> Result<Learner, Error> {
-    let found = judge(tensor, &grow)?;
-    let grow = Grow { floor: found.floor, ..grow };
-    if found.findings.is_empty() {
-        let features = tensor.shape().features;
-        return match (stream, grow.most_patterns) {
-            (true, _) => Learner::from_nothing(features, params, grow),
-            (false, None) => Err(Error::NoPattern),
-            (false, Some(_)) => Err(Error::NothingShared),
-        };
-    }
-    if params.rule != Rule::Adaptive {
-        return Learner::new(found.dictionary, params);
-    }
-    // One tensor has shown what it has; a stream may bring more, and so may the fibers that were not drawn.
-    let most_patterns = if stream { grow.most_patterns } else { Some(found.findings.len()) };
-    Learner::from_start(&found, params, Grow { least_patterns: 0, most_patterns, ..grow })
-}
-
 /// Half of the length above which fibers have half of the energy, whatever the scale.
-pub fn usual_floor(tensor: &Tensor<'_>) -> f64 {
+pub fn energy_floor(tensor: &Tensor<'_>) -> f64 {
     let energy = |fiber: usize| tensor.fiber(fiber).iter().map(|y| y * y).sum::<f64>();
     let mut energies: Vec<f64> = (0..tensor.fibers()).map(energy).collect();
     energies.sort_by(|a, b| b.total_cmp(a));
@@ -272,19 +234,19 @@ fn account(tensor: &Tensor<'_>, columns: &[f64], scale: Option<Scale>, floor: f6
 #[non_exhaustive]
 pub struct Evidence {
     /// From one pattern to a few more than were found.
-    pub ladder: Vec<Rung>,
+    pub ladder: Vec<HeldOut>,
     /// Patterns that each half of the fibers has by itself.
     pub halves: [usize; 2],
     /// The same fibers searched with other random numbers.
-    pub seeds: Vec<Again>,
+    pub seeds: Vec<Repeat>,
     /// Seven tenths of the fibers, drawn anew each time.
-    pub samples: Vec<Again>,
+    pub samples: Vec<Repeat>,
 }
 
 /// The first patterns of either half of the fibers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
-pub struct Rung {
+pub struct HeldOut {
     /// How many.
     pub patterns: usize,
     /// Share of the energy of the other half that they explain.
@@ -296,7 +258,7 @@ pub struct Rung {
 /// A further search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
-pub struct Again {
+pub struct Repeat {
     /// Patterns that it found.
     pub patterns: usize,
     /// Patterns of the first search that it found too.
@@ -322,10 +284,10 @@ const MOST_IN_SAMPLE: usize = 2 * MOST_FIBERS;
 pub fn evidence(
     tensor: &Tensor<'_>,
     start: &Start,
-    grow: &Grow,
+    grow: &DiscoverParams,
     mut done: impl FnMut(f64),
 ) -> Result<Evidence, Error> {
-    let grow = &Grow { floor: start.floor, ..grow.clone() };
+    let grow = &DiscoverParams { floor: start.floor, ..grow.clone() };
     let parts = (2 * AGAIN + 4) as f64;
     let mut part = 0.0;
     let mut next = || {
@@ -333,13 +295,13 @@ pub fn evidence(
         done(part / parts);
     };
     let mut rng = ChaCha8Rng::seed_from_u64(grow.seed ^ 0x6576_6964);
-    let again = |tensor: &Tensor<'_>, grow: &Grow| {
+    let again = |tensor: &Tensor<'_>, grow: &DiscoverParams| {
         let other = find(tensor, grow)?.dictionary;
-        Ok::<Again, Error>(Again { patterns: other.patterns(), agree: agreeing(&start.dictionary, &other) })
+        Ok::<Repeat, Error>(Repeat { patterns: other.patterns(), agree: agreeing(&start.dictionary, &other) })
     };
     let (mut seeds, mut samples) = (Vec::new(), Vec::new());
     for _ in 0..AGAIN {
-        seeds.push(again(tensor, &Grow { seed: rng.random(), ..grow.clone() })?);
+        seeds.push(again(tensor, &DiscoverParams { seed: rng.random(), ..grow.clone() })?);
         next();
     }
     let p = tensor.fibers();
@@ -357,8 +319,8 @@ pub fn evidence(
     }
     let counts = [found[0].findings.len(), found[1].findings.len()];
     // The ladder goes on above what is clear.
-    if grow.most_patterns.is_none() {
-        let further = |count: usize| Grow { least_patterns: count + ABOVE, ..grow.clone() };
+    if grow.max_patterns.is_none() {
+        let further = |count: usize| DiscoverParams { min_patterns: count + ABOVE, ..grow.clone() };
         for (at, half) in halves.iter().enumerate() {
             found[at] = find(half, &further(counts[at]))?;
             next();
@@ -382,7 +344,7 @@ fn halves(tensor: &Tensor<'_>, rng: &mut ChaCha8Rng) -> [Tensor<'static>; 2] {
 }
 
 /// What the first patterns of either half say of the other.
-fn rung(halves: &[Tensor<'_>; 2], found: &[Start], patterns: usize) -> Result<Rung, Error> {
+fn rung(halves: &[Tensor<'_>; 2], found: &[Start], patterns: usize) -> Result<HeldOut, Error> {
     let (mut energy, mut rest) = (0.0, 0.0);
     let n = halves[0].shape().features;
     let first = |start: &Start| start.dictionary.values()[..n * patterns.min(start.findings.len())].to_vec();
@@ -398,7 +360,7 @@ fn rung(halves: &[Tensor<'_>; 2], found: &[Start], patterns: usize) -> Result<Ru
     };
     let agree = agreeing(&dictionary(first(&found[0]))?, &dictionary(first(&found[1]))?);
     let energy = if energy > 0.0 { 1.0 - rest / energy } else { 0.0 };
-    Ok(Rung { patterns, energy, agree })
+    Ok(HeldOut { patterns, energy, agree })
 }
 
 /// A further pattern explains at least this share of the energy of fibers it was not found in.
@@ -406,9 +368,9 @@ const WORTH: f64 = 0.01;
 
 /// So many patterns does either half of the fibers have by itself, each worth something to the other half, and the share of
 /// its energy that they explain.
-fn agreed(tensor: &Tensor<'_>, grow: &Grow) -> Result<(usize, f64), Error> {
+fn agreed(tensor: &Tensor<'_>, grow: &DiscoverParams) -> Result<(usize, f64), Error> {
     let halves = halves(tensor, &mut ChaCha8Rng::seed_from_u64(grow.seed ^ 0x6861_6c66));
-    let grow = Grow { least_patterns: ABOVE, ..grow.clone() };
+    let grow = DiscoverParams { min_patterns: ABOVE, ..grow.clone() };
     let found = [find(&halves[0], &grow)?, find(&halves[1], &grow)?];
     let (mut taken, mut before) = (0, 0.0);
     for patterns in 1..=found[0].findings.len().min(found[1].findings.len()) {

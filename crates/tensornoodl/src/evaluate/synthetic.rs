@@ -10,14 +10,15 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
-use crate::codes::Codes;
-use crate::dense::{add_scaled, dot};
-use crate::dictionary::Dictionary;
+use crate::data::codes::Codes;
+use crate::data::dictionary::Dictionary;
+use crate::data::sparse::Sparse;
+use crate::data::tensor::Tensor;
 use crate::error::Error;
+use crate::linalg::dense::{add_scaled, dot};
+use crate::parallel::team::{Team, rank_range};
 use crate::params::{Above, AtLeast, AtMost, Below, within};
-use crate::sparse::Sparse;
-use crate::team::{Team, share};
-use crate::tensor::{Place, Shape, Tensor};
+use crate::shape::{Place, Shape};
 
 /// The law of the non-zero entries of a factor (def:dist_bc).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -234,12 +235,12 @@ impl Planted {
 
     /// The share of a rank in the tensor of a step: its fibers in as many places as every other rank has.
     pub fn share(&self, team: &dyn Team, step: u64) -> PlantedTensor {
-        self.make(step, Vec::new(), share(team, self.places()))
+        self.make(step, Vec::new(), rank_range(team, self.places()))
     }
 
     /// The same in the memory of another one.
     pub fn share_in_place_of(&self, team: &dyn Team, step: u64, old: PlantedTensor) -> PlantedTensor {
-        self.make(step, old.tensor.into_values(), share(team, self.places()))
+        self.make(step, old.tensor.into_values(), rank_range(team, self.places()))
     }
 
     /// J K.

@@ -9,19 +9,19 @@ use std::borrow::Borrow;
 
 use rayon::prelude::*;
 
-use crate::dense::{dot, to_single, transposed_product};
-use crate::dictionary::Dictionary;
+use crate::data::codes::{Codes, SolverCounts};
+use crate::data::dictionary::Dictionary;
+use crate::data::sparse::Sparse;
+use crate::data::tensor::{Tensor, check_distinct};
+use crate::encode::fiber::{Coder, Scores, Work, refit, residual_of};
+use crate::encode::screen::Shown;
 use crate::error::Error;
-use crate::fiber::{Coder, Scores, Work, refit, residual_of};
+use crate::linalg::dense::{dot, to_single, transposed_product};
+use crate::parallel::exact_sum::ExactSums;
 use crate::params::{Params, Rule, Solver};
-use crate::screen::Shown;
-use crate::sparse::Sparse;
+use crate::shape::{Place, Shape};
 use crate::stop::Stop;
-use crate::team::{Solo, Team};
-use crate::tensor::{Place, Shape, Tensor, check_distinct};
-use crate::totals::Totals;
-use crate::untangle::{Factors, untangle};
-use crate::update::Lessons;
+use crate::update::sums::FiberSums;
 
 /// Fibers per block: enough for a product at full speed, few enough to share among threads.
 const BLOCK: usize = 128;
@@ -39,88 +39,6 @@ const SMALL_PRODUCT: usize = 16_000_000;
 
 /// Fibers whose plain products are computed together, while they are in the cache.
 const TILE: usize = 8;
-
-/// The codes X (m x p) of one tensor, at the places of its fibers.
-///
-/// Codes and places together are the paper's S (m x JK), which is never formed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Codes {
-    matrix: Sparse,
-    places: Vec<Place>,
-    rows: usize,
-    cols: usize,
-}
-
-impl Codes {
-    /// Puts codes (m x p) at the places of the fibers of `tensor`.
-    ///
-    /// # Panics
-    /// If there is not one column per fiber.
-    pub fn new(matrix: Sparse, tensor: &Tensor<'_>) -> Codes {
-        assert_eq!(matrix.cols(), tensor.fibers(), "one column of codes per fiber");
-        let shape = tensor.shape();
-        Codes { matrix, places: tensor.places().to_vec(), rows: shape.rows, cols: shape.cols }
-    }
-
-    /// Numbers the patterns as a dictionary does that has lost some and has so many now.
-    pub(crate) fn renumber(&mut self, lost: &[usize], patterns: usize) {
-        self.matrix.renumber(lost, patterns);
-    }
-
-    /// X: row i is pattern i, column f is fiber f.
-    pub fn matrix(&self) -> &Sparse {
-        &self.matrix
-    }
-
-    /// The place of every column of X.
-    pub fn places(&self) -> &[Place] {
-        &self.places
-    }
-
-    /// J and K, the lengths of row and col factors.
-    pub fn rows_and_cols(&self) -> (usize, usize) {
-        (self.rows, self.cols)
-    }
-
-    /// Stage II: the row and col factors of this tensor.
-    pub fn untangle(&self) -> Factors {
-        untangle(&Solo, self, 1).remove(0)
-    }
-
-    /// The same with further pairs of factors beside the leading one, so many in all: where several groups of rows and
-    /// cols share a pattern, its matrix is not of rank one, and these are its next singular pairs.
-    ///
-    /// Of one pattern, they are orthogonal to each other, and `rank_one` is the share of the energy that each holds.
-    ///
-    /// The ranks of a team, which have codes of some of the fibers each, all get the factors of the whole.
-    pub fn blocks(&self, team: &dyn Team, count: usize) -> Vec<Factors> {
-        untangle(team, self, count)
-    }
-}
-
-/// How many fibers were coded in which way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Roads {
-    /// Solved directly and proved to be the limit of iterative hard thresholding.
-    pub direct: usize,
-    /// Those of the direct ones that needed no product with the whole dictionary: the patterns that the
-    /// fiber's row and col share in other fibers were the right ones.
-    pub guessed: usize,
-    /// By iterative hard thresholding: asked for, or because the direct solution failed its check.
-    pub iht: usize,
-    /// By iterative hard thresholding that still moved after `iht_steps` steps. Iterated codes that
-    /// fit worse than none, because the iteration diverges, are left out.
-    pub unsettled: usize,
-}
-
-impl Roads {
-    fn add(&mut self, other: Roads) {
-        self.direct += other.direct;
-        self.guessed += other.guessed;
-        self.iht += other.iht;
-        self.unsettled += other.unsettled;
-    }
-}
 
 /// Stage I of one tensor, piece by piece.
 pub(crate) struct Encoding<'a> {
@@ -155,8 +73,8 @@ pub(crate) struct Found {
     /// Number of entries of all codes.
     size: usize,
     /// |Y|_F^2 and |Y - A X|_F^2.
-    energy: Totals,
-    pub(crate) roads: Roads,
+    energy: ExactSums,
+    pub(crate) solver_counts: SolverCounts,
 }
 
 impl Found {
@@ -180,7 +98,7 @@ impl Found {
             self.size += block.found.nnz();
             self.energy.column(0).add_all(&block.energies);
             self.energy.column(1).add_all(&block.left);
-            self.roads.add(block.roads);
+            self.solver_counts.add(block.solver_counts);
         }
     }
 
@@ -196,8 +114,8 @@ impl Found {
     }
 
     /// What all ranks have found, but for the codes, which stay where they are: sums and counts.
-    pub(crate) fn sums(&mut self) -> (&mut Totals, [&mut usize; 6]) {
-        let Roads { direct, guessed, iht, unsettled } = &mut self.roads;
+    pub(crate) fn sums(&mut self) -> (&mut ExactSums, [&mut usize; 6]) {
+        let SolverCounts { direct, guessed, iht, unsettled } = &mut self.solver_counts;
         (&mut self.energy, [&mut self.nonzero, &mut self.size, direct, guessed, iht, unsettled])
     }
 
@@ -206,7 +124,7 @@ impl Found {
         let mut column = vec![0; self.fibers.len()];
         self.fibers.iter().enumerate().for_each(|(at, &fiber)| column[fiber] = at);
         let matrix = self.codes.gather(&column);
-        Codes { matrix, places: self.places, rows: shape.rows, cols: shape.cols }
+        Codes::at(matrix, self.places, shape)
     }
 }
 
@@ -237,7 +155,7 @@ pub(crate) struct Block {
     left: Vec<f64>,
     /// Fibers that rows and cols could have proposed codes for.
     near: usize,
-    roads: Roads,
+    solver_counts: SolverCounts,
 }
 
 impl<'a> Encoding<'a> {
@@ -265,8 +183,8 @@ impl<'a> Encoding<'a> {
                 places: Vec::new(),
                 nonzero: 0,
                 size: 0,
-                energy: Totals::new(2, 1),
-                roads: Roads::default(),
+                energy: ExactSums::new(2, 1),
+                solver_counts: SolverCounts::default(),
             },
         }
     }
@@ -276,7 +194,7 @@ impl<'a> Encoding<'a> {
         &mut self,
         shape: Shape,
         parts: impl IntoIterator<Item = Result<T, E>>,
-        lessons: &mut Lessons<'_>,
+        sums: &mut FiberSums<'_>,
     ) -> Result<(), E> {
         let mut count = 0;
         for part in parts {
@@ -285,7 +203,7 @@ impl<'a> Encoding<'a> {
             if part.shape() != shape {
                 return Err(Error::OtherShape { part: part.shape(), tensor: shape }.into());
             }
-            self.add(part, Some(lessons));
+            self.add(part, Some(sums));
             count += 1;
         }
         if self.stop.is_set() {
@@ -297,20 +215,20 @@ impl<'a> Encoding<'a> {
         Ok(())
     }
 
-    /// Codes the fibers of a tensor, or of its next part, and teaches `lessons`.
-    pub(crate) fn add(&mut self, tensor: &Tensor<'_>, lessons: Option<&mut Lessons<'_>>) {
+    /// Codes the fibers of a tensor, or of its next part, and teaches `sums`.
+    pub(crate) fn add(&mut self, tensor: &Tensor<'_>, sums: Option<&mut FiberSums<'_>>) {
         let (n, p) = (tensor.shape().features, tensor.fibers());
         // Less work than it takes to wake threads up.
         let small = n * self.coder.dictionary.patterns() * p < SMALL_PRODUCT;
         if small {
-            self.waves(tensor, small, lessons);
+            self.waves(tensor, small, sums);
         } else {
             // Among the threads from here on, so that they are woken once, not for every wave.
-            rayon::scope(|_| self.waves(tensor, small, lessons));
+            rayon::scope(|_| self.waves(tensor, small, sums));
         }
     }
 
-    fn waves(&mut self, tensor: &Tensor<'_>, small: bool, mut lessons: Option<&mut Lessons<'_>>) {
+    fn waves(&mut self, tensor: &Tensor<'_>, small: bool, mut sums: Option<&mut FiberSums<'_>>) {
         let p = tensor.fibers();
         let runs = p.div_ceil(RUN);
         let waves = (runs * RUN).div_ceil(WAVE).min(WAVES);
@@ -337,7 +255,7 @@ impl<'a> Encoding<'a> {
                 }
                 let runs = (wave + piece * waves..runs).step_by(pieces * waves);
                 let fibers: Vec<usize> = runs.flat_map(|run| run * RUN..p.min((run + 1) * RUN)).collect();
-                let near = self.wave(tensor, offset, &fibers, small, lessons.as_deref_mut());
+                let near = self.wave(tensor, offset, &fibers, small, sums.as_deref_mut());
                 if self.shown.is_none() || self.proposing {
                     continue;
                 }
@@ -345,7 +263,7 @@ impl<'a> Encoding<'a> {
                     // A is its own guide.
                     self.proposing = true;
                 } else if piece + 1 == pieces {
-                    let guide = lessons.as_ref().and_then(|lessons| lessons.guide());
+                    let guide = sums.as_ref().and_then(|sums| sums.guide());
                     self.proposing = guide.is_some();
                     guide.into_iter().for_each(|guide| self.coder.follow(guide));
                 }
@@ -353,14 +271,14 @@ impl<'a> Encoding<'a> {
         }
     }
 
-    /// Codes a wave and teaches `lessons`; true if most of its fibers leave little.
+    /// Codes a wave and teaches `sums`; true if most of its fibers leave little.
     fn wave(
         &mut self,
         tensor: &Tensor<'_>,
         offset: usize,
         fibers: &[usize],
         small: bool,
-        lessons: Option<&mut Lessons<'_>>,
+        sums: Option<&mut FiberSums<'_>>,
     ) -> bool {
         let n = tensor.shape().features;
         let mut residuals = std::mem::take(&mut self.space.residuals);
@@ -377,8 +295,8 @@ impl<'a> Encoding<'a> {
         };
         let Encoding { shown, found, space, .. } = self;
         let teach = || {
-            if let Some(lessons) = lessons {
-                lessons.add(tensor, offset, &blocks, &residuals);
+            if let Some(sums) = sums {
+                sums.add(tensor, offset, &blocks, &residuals);
             }
         };
         let mut keep = || found.append(tensor, offset, &blocks, shown.as_mut());
@@ -427,8 +345,8 @@ impl<'a> Encoding<'a> {
                 let (y, r) = (tensor.fiber(fiber), block.next(residuals, n));
                 let found = coder.guessed(work, y, r, coder.lengths(energy));
                 if let Some(rest) = found {
-                    block.roads.direct += 1;
-                    block.roads.guessed += 1;
+                    block.solver_counts.direct += 1;
+                    block.solver_counts.guessed += 1;
                     block.push(coder, work, fiber, y, r, energy, rest);
                 }
                 found.is_none()
@@ -453,7 +371,7 @@ impl<'a> Encoding<'a> {
                 let (y, r) = (tensor.fiber(fiber), block.next(residuals, n));
                 let found = coder.direct(work, y, r, lengths, scores, None);
                 if let Some(rest) = found {
-                    block.roads.direct += 1;
+                    block.solver_counts.direct += 1;
                     block.push(coder, work, fiber, y, r, energy, rest);
                 }
                 found.is_none()
@@ -470,7 +388,7 @@ impl<'a> Encoding<'a> {
             }
             for (&(fiber, energy), d) in tile.iter().zip(products.chunks_exact(m)) {
                 let (y, r) = (tensor.fiber(fiber), block.next(residuals, n));
-                let rest = coder.plain(work, y, r, energy, d, &mut block.roads);
+                let rest = coder.plain(work, y, r, energy, d, &mut block.solver_counts);
                 block.push(coder, work, fiber, y, r, energy, rest);
             }
         }
@@ -488,7 +406,7 @@ impl Block {
             rests: Vec::with_capacity(fibers),
             left: Vec::with_capacity(fibers),
             near: 0,
-            roads: Roads::default(),
+            solver_counts: SolverCounts::default(),
         }
     }
 
@@ -540,17 +458,17 @@ impl Coder<'_> {
         r: &mut [f64],
         energy: f64,
         d: &[f64],
-        roads: &mut Roads,
+        solver_counts: &mut SolverCounts,
     ) -> f64 {
         let params = self.params;
         let lengths = self.lengths(energy);
         let direct = params.solver == Solver::Direct;
         if direct && let Some(rest) = self.direct_from_all(work, y, r, lengths, d) {
-            roads.direct += 1;
+            solver_counts.direct += 1;
             return rest;
         }
         let settled = self.iht(work, d);
-        *(if settled { &mut roads.iht } else { &mut roads.unsettled }) += 1;
+        *(if settled { &mut solver_counts.iht } else { &mut solver_counts.unsettled }) += 1;
         // The support is settled; what the last steps would still add is known.
         let polish = direct && settled && params.code_tolerance > 0.0;
         let polished = if polish { refit(work, y, r, self.dictionary) } else { None };
@@ -567,8 +485,8 @@ impl Coder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::synthetic::{Plan, Planted, Values};
-    use crate::update::{self, Frozen};
+    use crate::evaluate::synthetic::{Plan, Planted, Values};
+    use crate::update::sums::{PassWeights, Space as SumSpace};
 
     /// A tensor of several waves.
     fn plan() -> Plan {
@@ -576,23 +494,28 @@ mod tests {
         Plan { features: 60, patterns: 130, rows, cols, alpha, beta, ..Plan::default() }
     }
 
-    fn encode(tensor: &Tensor<'_>, dictionary: &Dictionary, params: &Params, first: Road) -> (Roads, Codes) {
-        let (mut space, mut sums, mut frozen) = (Space::default(), update::Space::default(), Frozen::Unused);
+    fn encode(
+        tensor: &Tensor<'_>,
+        dictionary: &Dictionary,
+        params: &Params,
+        first: Road,
+    ) -> (SolverCounts, Codes) {
+        let (mut space, mut sums, mut frozen) = (Space::default(), SumSpace::default(), PassWeights::Unused);
         let stop = Stop::default();
         let mut encoding = Encoding::new(dictionary, params, &mut space, &stop);
         encoding.first = first;
-        encoding.add(tensor, Some(&mut Lessons::new(dictionary, params, &mut frozen, &mut sums, None)));
+        encoding.add(tensor, Some(&mut FiberSums::new(dictionary, params, &mut frozen, &mut sums, None)));
         let found = encoding.found();
-        (found.roads, found.codes(tensor.shape()))
+        (found.solver_counts, found.codes(tensor.shape()))
     }
 
-    /// The codes are the same to the last bit on all roads; returns the shares of guessed and iterated fibers.
+    /// The codes are the same to the last bit on all solver_counts; returns the shares of guessed and iterated fibers.
     #[track_caller]
     fn same_on_all_roads(plan: Plan, distance: f64, params: Params) -> (f64, f64) {
         let planted = Planted::new(plan).unwrap();
         let (dictionary, tensor) = (planted.start(distance).unwrap(), planted.tensor(1).tensor);
         assert!(tensor.fibers() > 2 * WAVE, "{} fibers are too few", tensor.fibers());
-        let (roads, codes) = encode(&tensor, &dictionary, &params, Road::Places);
+        let (solver_counts, codes) = encode(&tensor, &dictionary, &params, Road::Places);
         for first in [Road::Product, Road::Plain] {
             let (others, other) = encode(&tensor, &dictionary, &params, first);
             let same = |a: &(u32, f64), b: &(u32, f64)| a.0 == b.0 && a.1.to_bits() == b.1.to_bits();
@@ -605,10 +528,13 @@ mod tests {
             }
             assert_eq!(others.guessed, 0);
             // A proof may fail by a hair on one road and hold on another.
-            assert!(others.direct.abs_diff(roads.direct) <= tensor.fibers() / 1000, "{others:?} {roads:?}");
+            assert!(
+                others.direct.abs_diff(solver_counts.direct) <= tensor.fibers() / 1000,
+                "{others:?} {solver_counts:?}"
+            );
         }
         let share = |count: usize| count as f64 / tensor.fibers() as f64;
-        (share(roads.guessed), share(roads.iht + roads.unsettled))
+        (share(solver_counts.guessed), share(solver_counts.iht + solver_counts.unsettled))
     }
 
     #[test]
@@ -658,10 +584,10 @@ mod tests {
                 rule: Rule::Paper { eta_a: 1.0 },
                 ..Params::default()
             };
-            let (roads, codes) = encode(&scaled, &dictionary, &params, Road::Places);
+            let (solver_counts, codes) = encode(&scaled, &dictionary, &params, Road::Places);
             let (_, plain) = encode(&scaled, &dictionary, &params, Road::Plain);
             assert_eq!(codes, plain, "{scale:e}");
-            assert!(2 * roads.guessed > tensor.fibers(), "{scale:e}: {roads:?}");
+            assert!(2 * solver_counts.guessed > tensor.fibers(), "{scale:e}: {solver_counts:?}");
         }
     }
 }

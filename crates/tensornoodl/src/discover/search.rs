@@ -15,9 +15,10 @@ use rand::seq::index;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use crate::chance::{Null, ONLY, Top, climb};
-use crate::dense::transposed_product;
-use crate::fibers::{BLOCK, Fibers, Scale, dot, normalise};
+use crate::discover::null::{NullModel, ONLY, Top, climb};
+use crate::discover::scale::Scale;
+use crate::discover::unit_fibers::{BLOCK, Fibers, dot, normalise};
+use crate::linalg::dense::transposed_product;
 use crate::stop::Stop;
 
 /// While nothing is known of codes and noise, a fiber whose residual is longer than this share of it is unexplained,
@@ -113,7 +114,7 @@ impl Search {
     }
 
     /// Finds what is in these fibers; returns those that stay unexplained.
-    pub(crate) fn run(&mut self, fibers: &Fibers, null: &mut Null) -> Vec<usize> {
+    pub(crate) fn run(&mut self, fibers: &Fibers, null: &mut NullModel) -> Vec<usize> {
         loop {
             let before = self.count();
             self.rounds(fibers, null);
@@ -154,7 +155,7 @@ impl Search {
     }
 
     /// Probes until nothing more is found.
-    fn rounds(&mut self, fibers: &Fibers, null: &mut Null) {
+    fn rounds(&mut self, fibers: &Fibers, null: &mut NullModel) {
         let n = self.n;
         let mut probed = vec![false; fibers.len()];
         let mut misses = 0;
@@ -536,7 +537,7 @@ fn solve(code: &mut [(u32, f32)], d: &[f32], gram: &[f32], m: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fibers::tests::fibers;
+    use crate::discover::unit_fibers::tests::fibers;
 
     fn search(patterns: &[f32], n: usize) -> Search {
         Search::new(n, patterns.to_vec(), None, 100, 1)

@@ -1,0 +1,6 @@
+//! The data that the stages work on: tensors, dictionaries, sparse matrices, codes.
+
+pub(crate) mod codes;
+pub(crate) mod dictionary;
+pub(crate) mod sparse;
+pub(crate) mod tensor;

@@ -1,0 +1,6 @@
+//! How well it works: planted streams, errors against the truth, the recovery experiment, and the assumptions of the theory.
+
+pub mod assumptions;
+pub mod metrics;
+pub mod recovery;
+pub mod synthetic;

@@ -1,0 +1,3 @@
+//! Dense linear algebra: the one place that knows faer.
+
+pub(crate) mod dense;
