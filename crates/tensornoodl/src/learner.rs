@@ -324,7 +324,7 @@ impl Learner {
     }
 
     /// Fibers that no pattern explains, and that wait for others like them.
-    pub fn waiting(&self) -> usize {
+    pub fn unexplained_fibers(&self) -> usize {
         self.growth.as_ref().map_or(0, Discovery::waiting)
     }
 

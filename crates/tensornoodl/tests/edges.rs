@@ -8,7 +8,7 @@ use tensornoodl::parallel::Solo;
 use tensornoodl::synthetic::{Plan, Planted, Values};
 use tensornoodl::{
     Codes, Dictionary, DiscoverParams, Error, Learner, Params, Passes, Place, Rule, Samples, Shape, Solver,
-    Sparse, Stop, Tensor, init,
+    Sparse, Stop, Tensor,
 };
 
 fn identity(n: usize) -> Dictionary {

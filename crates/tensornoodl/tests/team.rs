@@ -8,7 +8,7 @@ use tensornoodl::parallel::{Solo, Team, ThreadRank, rank_range, run_ranks};
 use tensornoodl::recovery::Recovery;
 use tensornoodl::synthetic::{Plan, Planted, Values};
 use tensornoodl::{
-    Dictionary, DiscoverParams, Error, Learner, Params, Passes, Place, Rule, Shape, Step, Stop, Tensor, init,
+    Dictionary, DiscoverParams, Error, Learner, Params, Passes, Place, Rule, Shape, Step, Stop, Tensor,
 };
 
 /// Who has which fiber.

@@ -135,6 +135,7 @@ impl Team for ThreadRank {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parallel::team::rank_range;
 
     #[test]
     fn parcels_arrive() {
@@ -152,7 +153,7 @@ mod tests {
                 team.sum(&mut numbers);
                 let mut largest = [-(rank as i8), rank as i8];
                 team.max(&mut largest);
-                (numbers, largest, share(team, 10))
+                (numbers, largest, rank_range(team, 10))
             });
             let ranks = size as i64;
             let mut next = 0;
