@@ -40,8 +40,7 @@ const STOPPED: i8 = 1;
 const FAILED: i8 = 2;
 
 /// Holds the dictionary and learns from one tensor at a time, for ever.
-#[derive(Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Learner {
     dictionary: Dictionary,
     params: Params,
@@ -52,11 +51,11 @@ pub struct Learner {
     /// When each pattern was seen.
     seen: Vec<Sightings>,
     steps: u64,
-    #[cfg_attr(feature = "serde", serde(skip))]
+    #[serde(skip)]
     stop: Stop,
-    #[cfg_attr(feature = "serde", serde(skip))]
+    #[serde(skip)]
     team: TeamHandle,
-    #[cfg_attr(feature = "serde", serde(skip))]
+    #[serde(skip)]
     space: Space,
 }
 
@@ -68,8 +67,7 @@ struct Space {
 }
 
 /// When a pattern was seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 struct Sightings {
     /// The first and the last step that showed it, 0 if none has, and how many have.
     first: u64,

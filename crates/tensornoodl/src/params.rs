@@ -3,8 +3,7 @@
 use crate::error::Error;
 
 /// How the codes of a fiber are found, stage I.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum Solver {
     /// The limit of iterative hard thresholding, solved for directly on the support and proved to
     /// be the limit. A fiber for which the proof fails is iterated as with [`Solver::Iht`].
@@ -15,8 +14,7 @@ pub enum Solver {
 }
 
 /// How the dictionary moves, stage III.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub enum Rule {
     /// Recursive least squares with an error variance per pattern. Nothing to tune.
     #[default]
@@ -29,8 +27,7 @@ pub enum Rule {
 }
 
 /// Which fibers stage III learns from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum Samples {
     /// All non-zero fibers, as in the paper's experiments.
     #[default]
@@ -40,8 +37,7 @@ pub enum Samples {
 }
 
 /// How often each tensor is used before the next one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Passes {
     /// This many times, at least once.
     Fixed(usize),
@@ -54,8 +50,7 @@ pub enum Passes {
 
 /// What a [`Learner`](crate::Learner) is told. The defaults are the paper's values where it has
 /// some, and suppose codes of about unit size, as the paper does.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Params {
     /// Stage I solver.
     pub solver: Solver,

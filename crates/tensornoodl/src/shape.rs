@@ -22,7 +22,7 @@ impl fmt::Display for Shape {
 /// Where a fiber stands in the tensor: (j, k).
 ///
 /// Places are ordered as the columns of the mode-1 unfolding (mode-1-T): first by col, then by row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Place {
     /// Row index j.
     pub row: u32,

@@ -4,8 +4,7 @@ use crate::error::Error;
 use crate::linalg::dense;
 
 /// A (n x m): column i is pattern i, of unit length.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Dictionary {
     features: usize,
     values: Vec<f64>,

@@ -23,8 +23,7 @@ pub(crate) const MOST_FIBERS: usize = 16_384;
 const ENOUGH: usize = 50;
 
 /// How a dictionary grows.
-#[derive(Debug, Clone, PartialEq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct DiscoverParams {
     /// So many patterns are taken from the first tensor even if chance finds as clear ones, as long as they explain
     /// something. 0: none but clear ones.
@@ -37,7 +36,7 @@ pub struct DiscoverParams {
     /// Of the random numbers that choose where to look.
     pub seed: u64,
     /// Ends the first search.
-    #[cfg_attr(feature = "serde", serde(skip))]
+    #[serde(skip)]
     pub stop: Stop,
 }
 
@@ -50,8 +49,7 @@ impl DiscoverParams {
 }
 
 /// Fibers waiting to be explained, and what is known of the data.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Discovery {
     n: usize,
     pub(crate) options: DiscoverParams,
@@ -69,8 +67,7 @@ pub(crate) struct Discovery {
 }
 
 /// What is known of one pattern.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 struct PatternRecord {
     /// What its fibers had in common when it was found, relative to the most that chance found.
     evidence: f64,
@@ -82,8 +79,7 @@ struct PatternRecord {
 }
 
 /// Fibers that show a young pattern.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Young {
     /// Some of those it was found in.
     founders: Fibers,

@@ -53,8 +53,7 @@ pub(crate) fn climb(fibers: &[f32], mut probes: Vec<f32>, n: usize) -> Vec<Top> 
 }
 
 /// Fibers without patterns: Gaussian, with the covariance of the data.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct NullModel {
     n: usize,
     rng: ChaCha8Rng,
@@ -71,8 +70,7 @@ pub(crate) struct NullModel {
 
 /// Makes directions smaller that most fibers share: what is common to all of them is no pattern, and would hide
 /// those that are rare. Where no direction stands out it changes nothing.
-#[derive(Debug, Clone, PartialEq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Flat {
     /// Unit directions, and by how much they shrink.
     directions: Vec<f32>,

@@ -1,9 +1,8 @@
 //! The units of the data: the sizes of codes and of noise that were found in it.
 
 /// The units of the data, found in it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Scale {
     /// Number of features.
     pub(crate) n: usize,

@@ -9,8 +9,7 @@ use crate::parallel::team::{get, put};
 pub(crate) const BLOCK: usize = 128;
 
 /// Fibers scaled to unit length, in single precision, column by column, and how long they were.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Fibers {
     pub(crate) n: usize,
     pub(crate) values: Vec<f32>,

@@ -262,7 +262,7 @@ impl ExactSums {
 /// others.merge(&some);
 /// assert_eq!(others.get(), 1.0); // the exact sum, rounded once
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct ExactSum {
     level: i8,
     slices: [f64; SLICES],

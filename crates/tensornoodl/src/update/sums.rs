@@ -303,8 +303,7 @@ pub(crate) fn paper_step(sums: &FiberSums<'_>, eta_a: f64) -> Result<Moved, Erro
 ///
 /// All of it follows from the data; there is nothing to tune. The numbers below are rounding
 /// levels and tail probabilities.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Adaptive {
     /// P: expected squared error of each pattern; none before its first sight.
     variance: Vec<Option<f64>>,
@@ -314,16 +313,14 @@ pub(crate) struct Adaptive {
 }
 
 /// What no dictionary explains: a sum of squares, in units of the weights, and its degrees of freedom.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 struct Noise {
     squares: f64,
     freedom: f64,
 }
 
 /// Sums over all first sights of a pattern, from which the next ones get their P.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 struct Prior {
     /// |G_i|^2.
     squares: f64,
