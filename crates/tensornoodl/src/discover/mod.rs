@@ -10,4 +10,6 @@ pub(crate) mod start;
 pub(crate) mod unexplained;
 pub(crate) mod unit_fibers;
 
-pub use start::{Evidence, Finding, HeldOut, Repeat, Start, energy_floor, evidence, find, find_stable};
+pub use start::{
+    Evidence, Finding, HeldOut, Repeat, Start, energy_floor, evidence, find, find_stable, search_bytes,
+};

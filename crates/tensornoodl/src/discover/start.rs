@@ -417,3 +417,9 @@ fn same(dictionary: &Dictionary, other: &Dictionary) -> Vec<bool> {
     }
     (0..m).map(|i| cosines[i * count..][..count].iter().any(|c| c.abs() >= SAME)).collect()
 }
+
+/// Returns about how many bytes the search for patterns needs beside the fibers: the covariance of `features` features, its
+/// eigenvectors, and room to find them.
+pub fn search_bytes(features: usize) -> f64 {
+    5.0 * 8.0 * (features as f64).powi(2)
+}
