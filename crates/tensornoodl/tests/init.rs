@@ -98,17 +98,17 @@ fn the_number_is_limited_on_every_road() {
 #[test]
 fn short_fibers_can_be_left_out() {
     let (tensor, _) = planted(small());
-    let none = find(&tensor, &DiscoverParams { floor: 100.0, ..DiscoverParams::default() }).unwrap();
+    let none = find(&tensor, &DiscoverParams { min_length: 100.0, ..DiscoverParams::default() }).unwrap();
     assert_eq!((none.findings.len(), none.fibers, none.explained, none.energy), (0, 0, 0, 0.0));
     // A learner leaves them out as well, now and later.
-    let grow = DiscoverParams { floor: 100.0, ..DiscoverParams::default() };
+    let grow = DiscoverParams { min_length: 100.0, ..DiscoverParams::default() };
     let mut learner = Learner::from_nothing(100, Params::default(), grow).unwrap();
     for _ in 0..2 {
         learner.learn(&tensor).unwrap();
     }
     assert_eq!((learner.dictionary().patterns(), learner.unexplained_fibers()), (0, 0));
     for floor in [f64::NAN, -1.0, f64::INFINITY] {
-        assert!(find(&tensor, &DiscoverParams { floor, ..DiscoverParams::default() }).is_err());
+        assert!(find(&tensor, &DiscoverParams { min_length: floor, ..DiscoverParams::default() }).is_err());
     }
     let upside_down = DiscoverParams { min_patterns: 5, max_patterns: Some(4), ..DiscoverParams::default() };
     let message = "max_patterns is 4, it must be at least 5 and finite";
@@ -134,14 +134,18 @@ fn rough() -> Tensor<'static> {
 fn rough_data_is_judged_by_its_long_fibers() {
     let (exact, _) = planted(small());
     let start = find_stable(&exact, &DiscoverParams::default()).unwrap();
-    assert_eq!((start.floor, start.findings.len()), (0.0, 20), "where the model holds, all fibers count");
+    assert_eq!(
+        (start.min_length, start.findings.len()),
+        (0.0, 20),
+        "where the model holds, all fibers count"
+    );
 
     let tensor = rough();
     let all = find(&tensor, &DiscoverParams::default()).unwrap();
     assert!(all.findings.len() >= 50, "each kind of short fibers is a pattern");
     let start = find_stable(&tensor, &DiscoverParams::default()).unwrap();
-    assert_eq!(start.floor, energy_floor(&tensor));
-    assert!(start.floor > 0.2 && start.floor < 1.0 && start.fibers == exact.fibers());
+    assert_eq!(start.min_length, energy_floor(&tensor));
+    assert!(start.min_length > 0.2 && start.min_length < 1.0 && start.fibers == exact.fibers());
     assert_eq!(start.findings.len(), 20);
     // The floor has the units of the data.
     let thrice: Vec<f64> = tensor.values().iter().map(|y| 3.0 * y).collect();
@@ -180,9 +184,9 @@ fn events_that_happen_once_are_no_patterns() {
     assert!(all.few < all.explained / 2, "{} of {}", all.few, all.explained);
     let judged = find_stable(&tensor, &DiscoverParams::default()).unwrap();
     assert_eq!(judged.findings.len(), 3, "{:?}", judged.findings);
-    assert!(judged.floor > 1.0);
+    assert!(judged.min_length > 1.0);
     let scale = judged.scale.unwrap();
-    assert_eq!((scale.code, scale.floor), (judged.floor, judged.floor));
+    assert_eq!((scale.code, scale.floor), (judged.min_length, judged.min_length));
 }
 
 #[test]
@@ -196,7 +200,7 @@ fn the_evidence_ends_where_the_patterns_end() {
     assert!(
         evidence.seeds.iter().chain(&evidence.samples).all(|again| again.patterns == 20 && again.agree == 20)
     );
-    let ladder = &evidence.ladder;
+    let ladder = &evidence.held_out;
     assert!(ladder.is_sorted_by(|a, b| a.patterns < b.patterns) && ladder[0].patterns == 1);
     let rung = |patterns: usize| ladder.iter().find(|rung| rung.patterns == patterns).unwrap();
     assert_eq!(rung(20).agree, 20);

@@ -74,11 +74,11 @@ fn write_words(out: &mut impl Write, source: &Source, checkup: &Checkup) -> io::
             writeln!(out, "{:21}-> {}", "", line.advice)?;
         }
     }
-    if start.floor > 0.0 {
+    if start.min_length > 0.0 {
         writeln!(
             out,
             "\nPatterns were looked for in the {} fibers of length {:.2e} or more; noodl init says why.",
-            start.fibers, start.floor
+            start.fibers, start.min_length
         )?;
     }
     Ok(())

@@ -119,7 +119,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         files::write(path, csv(report.dictionary()))?;
     }
     if let (Some(path), Report::Search { start, evidence: Some(evidence), .. }) = (&args.picture, &report) {
-        let picture = svg::ladder(&evidence.ladder, start.findings.len(), &source.name);
+        let picture = svg::ladder(&evidence.held_out, start.findings.len(), &source.name);
         files::write(path, &picture)?;
     }
     let mut stdout = io::stdout().lock();
@@ -143,7 +143,7 @@ fn search(args: &Args, source: &Source) -> anyhow::Result<Report> {
     let grow = DiscoverParams {
         min_patterns: patterns.unwrap_or(0),
         max_patterns: patterns,
-        floor: floor.unwrap_or(0.0),
+        min_length: floor.unwrap_or(0.0),
         seed,
         ..DiscoverParams::default()
     };
@@ -154,7 +154,7 @@ fn search(args: &Args, source: &Source) -> anyhow::Result<Report> {
         None => discover::find_stable(&source.tensor, &grow)?,
     };
     let time = begun.elapsed();
-    let grow = DiscoverParams { floor: start.floor, ..grow };
+    let grow = DiscoverParams { min_length: start.min_length, ..grow };
     let evidence = match args.evidence {
         true => Some(discover::evidence(&source.tensor, &start, &grow, |share| spinner.done(share))?),
         false => None,
@@ -261,7 +261,7 @@ fn found(start: &Start, grow: &DiscoverParams, args: &Args, time: Duration, fibe
         (Some(_), 0) => "as asked, all clearer than any that chance finds\n".to_owned(),
         (Some(_), unclear) => format!("as asked; {unclear} of them no clearer than what chance finds\n"),
     };
-    if floor.is_none() && start.floor > 0.0 {
+    if floor.is_none() && start.min_length > 0.0 {
         text += "          The patterns of all fibers would leave more than a tenth of the energy: the data follows the\n\
                 \x20         model only roughly. ";
         if start.fibers < fibers {
@@ -270,7 +270,7 @@ fn found(start: &Start, grow: &DiscoverParams, args: &Args, time: Duration, fibe
                 "Short fibers would make patterns of their own, so only the {} of\n          {fibers} of length {} or more were searched; \
                  --floor 0 searches all.\n          ",
                 start.fibers,
-                short(start.floor)
+                short(start.min_length)
             );
         }
         text += if grow.max_patterns.is_none() {
@@ -318,12 +318,12 @@ fn in_words(evidence: &Evidence, count: usize) -> String {
     let mut text =
         String::from("patterns  explain of the other half               the other half agrees on\n");
     let mut before = 0.0;
-    let top = evidence.ladder.iter().map(|rung| rung.energy).fold(1e-9, f64::max);
+    let top = evidence.held_out.iter().map(|rung| rung.energy).fold(1e-9, f64::max);
     // The first rungs, those around the number taken, and the last.
     let near = |patterns: usize| patterns <= 12 || patterns.abs_diff(count) <= 3;
-    let last = evidence.ladder.len().saturating_sub(1);
+    let last = evidence.held_out.len().saturating_sub(1);
     let mut skipped = false;
-    for (at, rung) in evidence.ladder.iter().enumerate() {
+    for (at, rung) in evidence.held_out.iter().enumerate() {
         if !near(rung.patterns) && at != last {
             skipped = true;
             continue;
@@ -344,7 +344,7 @@ fn in_words(evidence: &Evidence, count: usize) -> String {
         );
         before = rung.energy;
     }
-    if evidence.ladder.last().is_none_or(|rung| rung.patterns < count) {
+    if evidence.held_out.last().is_none_or(|rung| rung.patterns < count) {
         let _ = writeln!(text, "{count:>8}  <- taken; neither half has so many by itself");
     }
     let list = |agains: &[Repeat]| {
@@ -380,7 +380,7 @@ fn record(source: &Source, report: &Report) -> anyhow::Result<Value> {
         Report::Search { start, evidence, time, .. } => json!({
             "method": "search",
             "seconds": time.as_secs_f64(),
-            "floor": start.floor,
+            "floor": start.min_length,
             "fibers_searched": start.fibers,
             "fibers_explained": start.explained,
             "energy": start.energy,
@@ -393,7 +393,7 @@ fn record(source: &Source, report: &Report) -> anyhow::Result<Value> {
             "evidence": evidence.as_ref().map(|evidence| {
                 let again = |again: &Repeat| json!({ "patterns": again.patterns, "agree": again.agree });
                 json!({
-                    "ladder": evidence.ladder.iter().map(|rung| {
+                    "ladder": evidence.held_out.iter().map(|rung| {
                         json!({ "patterns": rung.patterns, "energy": rung.energy, "agree": rung.agree })
                     }).collect::<Vec<_>>(),
                     "halves": evidence.halves,

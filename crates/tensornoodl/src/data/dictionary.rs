@@ -36,20 +36,24 @@ impl Dictionary {
         Dictionary { features, values: Vec::new() }
     }
 
-    /// Appends patterns, given column by column, each scaled to unit length.
-    pub(crate) fn append(&mut self, mut columns: Vec<f64>) -> Result<(), Error> {
-        for (at, column) in columns.chunks_exact_mut(self.features).enumerate() {
-            normalise(self.patterns() + at, column)?;
-        }
-        self.values.extend(columns);
-        Ok(())
+    /// Appends a pattern.
+    ///
+    /// # Panics
+    /// If the pattern has another number of features.
+    pub(crate) fn push(&mut self, pattern: &UnitVector) {
+        assert_eq!(pattern.0.len(), self.features, "a pattern has one value per feature");
+        self.values.extend_from_slice(&pattern.0);
     }
 
-    /// Makes a pattern another one.
-    pub(crate) fn turn(&mut self, pattern: usize, mut column: Vec<f64>) -> Result<(), Error> {
-        normalise(pattern, &mut column)?;
-        self.values[pattern * self.features..][..self.features].copy_from_slice(&column);
-        Ok(())
+    /// Puts another pattern in the place of pattern i.
+    pub(crate) fn set(&mut self, i: usize, pattern: &UnitVector) {
+        self.values[i * self.features..][..self.features].copy_from_slice(&pattern.0);
+    }
+
+    /// The first patterns, at most `count`.
+    pub(crate) fn first(&self, count: usize) -> Dictionary {
+        let values = self.values[..self.features * count.min(self.patterns())].to_vec();
+        Dictionary { features: self.features, values }
     }
 
     /// Takes patterns out, given by increasing number.
@@ -106,6 +110,18 @@ impl Dictionary {
         let gram = self.gram();
         let off_diagonal = (0..m * m).filter(|at| at / m != at % m).map(|at| gram[at].abs());
         off_diagonal.fold(0.0, f64::max) * (self.features as f64).sqrt()
+    }
+}
+
+/// A vector of unit length: a pattern that can be added to a dictionary.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct UnitVector(Vec<f64>);
+
+impl UnitVector {
+    /// Scales a vector to unit length. None if it is zero or not finite.
+    pub(crate) fn new(mut values: Vec<f64>) -> Option<UnitVector> {
+        normalise(0, &mut values).ok()?;
+        Some(UnitVector(values))
     }
 }
 

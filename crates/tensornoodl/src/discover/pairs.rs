@@ -16,7 +16,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use crate::data::dictionary::Dictionary;
+use crate::data::dictionary::{Dictionary, UnitVector};
 use crate::data::tensor::Tensor;
 use crate::discover::unit_fibers::{Fibers, dot, normalise};
 use crate::error::Error;
@@ -120,7 +120,10 @@ pub fn find(tensor: &Tensor<'_>, pairs: &Pairs) -> Result<Found, Error> {
     let hits = candidates.iter().map(|candidate| candidate.hits).collect();
     let mut dictionary = Dictionary::empty(n);
     let columns = candidates.iter().flat_map(|candidate| &candidate.mean).map(|&a| a as f64);
-    dictionary.append(columns.collect())?;
+    for column in columns.collect::<Vec<f64>>().chunks_exact(dictionary.features()) {
+        let unit = UnitVector::new(column.to_vec());
+        dictionary.push(&unit.ok_or(Error::Pattern { pattern: dictionary.patterns(), norm: f64::NAN })?);
+    }
     Ok(Found { dictionary, hits, pairs: drawn, accepted })
 }
 

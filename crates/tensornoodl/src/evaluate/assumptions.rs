@@ -4,8 +4,9 @@
 //! paper's own experiments: what was as large there is good, twice that is fair.
 
 use crate::data::tensor::Tensor;
-use crate::discover::growth::DiscoverParams;
+use crate::discover::params::DiscoverParams;
 use crate::discover::start::{self, Start};
+use crate::discover::{held_out, stable};
 use crate::error::Error;
 use crate::learner::Learner;
 use crate::linalg::dense::largest_singular_value;
@@ -63,15 +64,18 @@ const RESTARTS: u64 = 2;
 
 /// Finds the patterns of a tensor, learns them, and compares what comes out with what the theory asks for.
 pub fn check(tensor: &Tensor<'_>, grow: &DiscoverParams) -> Result<Checkup, Error> {
-    let start = start::find_stable(tensor, grow)?;
+    let start = stable::find_stable(tensor, grow)?;
     let patterns = start.findings.len();
     if patterns == 0 {
         let lines = vec![energy(0.0, 0)];
         return Ok(Checkup { start, lines });
     }
     // These patterns and no others.
-    let these =
-        DiscoverParams { floor: start.floor, max_patterns: Some(patterns), ..DiscoverParams::default() };
+    let these = DiscoverParams {
+        min_length: start.min_length,
+        max_patterns: Some(patterns),
+        ..DiscoverParams::default()
+    };
     let mut learner = Learner::from_start(&start, Params::default(), these)?;
     let mut step = learner.learn(tensor)?;
     for _ in 1..PASSES {
@@ -144,8 +148,9 @@ pub fn check(tensor: &Tensor<'_>, grow: &DiscoverParams) -> Result<Checkup, Erro
     for again in 1..=RESTARTS {
         let seed = grow.seed.wrapping_add(again);
         let other =
-            start::find(tensor, &DiscoverParams { seed, floor: start.floor, ..grow.clone() })?.dictionary;
-        same = same.min(start::agreeing(&start.dictionary, &other) as f64 / patterns as f64);
+            start::find(tensor, &DiscoverParams { seed, min_length: start.min_length, ..grow.clone() })?
+                .dictionary;
+        same = same.min(held_out::agreeing(&start.dictionary, &other) as f64 / patterns as f64);
     }
     lines.push(Line::new(
         ("restarts", same, 1.0),
