@@ -1,7 +1,8 @@
 //! The dictionary A: unit columns, guaranteed by the type.
 
 use crate::error::Error;
-use crate::linalg::dense;
+use crate::linalg::product::transposed_product;
+use crate::linalg::vector::{add_scaled, divide, dot, squared_distance};
 
 /// A (n x m): column i is pattern i, of unit length.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -25,7 +26,7 @@ impl Dictionary {
 
     /// Whether the columns have unit length, as they must.
     pub(crate) fn is_sound(&self) -> bool {
-        let unit = |column: &[f64]| (dense::dot(column, column) - 1.0).abs() < 1e-9;
+        let unit = |column: &[f64]| (dot(column, column) - 1.0).abs() < 1e-9;
         self.features > 0
             && self.values.len().is_multiple_of(self.features)
             && self.values.chunks_exact(self.features).all(unit)
@@ -69,7 +70,7 @@ impl Dictionary {
     /// |A - B|_F^2.
     pub(crate) fn squared_distance(&self, other: &Dictionary) -> f64 {
         let columns = (0..self.patterns()).map(|i| (self.pattern(i), other.pattern(i)));
-        columns.map(|(a, b)| dense::squared_distance(a, b)).sum()
+        columns.map(|(a, b)| squared_distance(a, b)).sum()
     }
 
     /// n, the length of a pattern.
@@ -96,7 +97,7 @@ impl Dictionary {
     pub fn gram(&self) -> Vec<f64> {
         let m = self.patterns();
         let mut gram = vec![0.0; m * m];
-        dense::transposed_product(&mut gram, &self.values, &self.values, self.features);
+        transposed_product(&mut gram, &self.values, &self.values, self.features);
         gram
     }
 
@@ -126,7 +127,7 @@ impl Moved {
     ) -> Result<Moved, Error> {
         let mut columns = changes;
         for (&i, column) in patterns.iter().zip(columns.chunks_exact_mut(dictionary.features)) {
-            dense::add_scaled(column, 1.0, dictionary.pattern(i));
+            add_scaled(column, 1.0, dictionary.pattern(i));
             normalise(i, column)?;
         }
         Ok(Moved { patterns, columns })
@@ -135,14 +136,14 @@ impl Moved {
     /// The squared distance of every moved pattern from where it is in a dictionary.
     pub(crate) fn squares_from(&self, dictionary: &Dictionary) -> Vec<f64> {
         let columns = self.columns.chunks_exact(dictionary.features).zip(&self.patterns);
-        columns.map(|(column, &i)| dense::squared_distance(column, dictionary.pattern(i))).collect()
+        columns.map(|(column, &i)| squared_distance(column, dictionary.pattern(i))).collect()
     }
 }
 
 /// Scales a pattern to unit length: A_i / |A_i|. The norm decides, not the sum: patterns of centred data
 /// add up to zero.
 fn normalise(pattern: usize, column: &mut [f64]) -> Result<(), Error> {
-    let mut square = dense::dot(column, column);
+    let mut square = dot(column, column);
     // By its largest entry first, where squares would leave the range of numbers.
     if !(1e-200..1e200).contains(&square) {
         let larger = |a: f64, v: &f64| if a.is_nan() || v.is_nan() { f64::NAN } else { a.max(v.abs()) };
@@ -151,8 +152,8 @@ fn normalise(pattern: usize, column: &mut [f64]) -> Result<(), Error> {
             return Err(Error::Pattern { pattern, norm: largest });
         }
         column.iter_mut().for_each(|v| *v /= largest);
-        square = dense::dot(column, column);
+        square = dot(column, column);
     }
-    dense::divide(column, square.sqrt());
+    divide(column, square.sqrt());
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::data::dictionary::Dictionary;
 use crate::data::sparse::Sparse;
 use crate::data::tensor::{Tensor, check_distinct};
 use crate::encode::fiber::{Coder, Scores, Work, refit, residual_of};
-use crate::encode::screen::Shown;
+use crate::encode::screen::PatternsByPlace;
 use crate::error::Error;
 use crate::linalg::dense::{dot, to_single, transposed_product};
 use crate::parallel::exact_sum::ExactSums;
@@ -46,7 +46,7 @@ pub(crate) struct Encoding<'a> {
     space: &'a mut Space,
     /// Where fibers start.
     first: Road,
-    shown: Option<Shown>,
+    shown: Option<PatternsByPlace>,
     /// Whether rows and cols have shown something, and may propose codes.
     proposing: bool,
     found: Found,
@@ -84,7 +84,7 @@ impl Found {
         tensor: &Tensor<'_>,
         offset: usize,
         blocks: &[Block],
-        mut shown: Option<&mut Shown>,
+        mut shown: Option<&mut PatternsByPlace>,
     ) {
         for block in blocks {
             if let Some(shown) = &mut shown {
@@ -237,7 +237,7 @@ impl<'a> Encoding<'a> {
             self.coder.prepare();
         }
         if waves > 1 && patterns > 0 && self.shown.is_none() && self.first <= Road::Places {
-            self.shown = Shown::new(tensor.shape(), patterns, size_of_val(tensor.values()));
+            self.shown = PatternsByPlace::new(tensor.shape(), patterns, size_of_val(tensor.values()));
         }
         let offset = self.found.places.len();
         self.found.places.extend_from_slice(tensor.places());
@@ -341,9 +341,9 @@ impl<'a> Encoding<'a> {
         if let Some(shown) = self.shown.as_ref().filter(|_| self.proposing) {
             left.retain(|&(fiber, energy)| {
                 work.code.clear();
-                work.code.extend(shown.by_both(tensor.places()[fiber]).map(|i| (i, 0.0)));
+                work.code.extend(shown.in_row_and_col(tensor.places()[fiber]).map(|i| (i, 0.0)));
                 let (y, r) = (tensor.fiber(fiber), block.next(residuals, n));
-                let found = coder.guessed(work, y, r, coder.lengths(energy));
+                let found = coder.guessed(work, y, r, coder.rounding_bounds(energy));
                 if let Some(rest) = found {
                     block.solver_counts.direct += 1;
                     block.solver_counts.guessed += 1;
@@ -363,9 +363,10 @@ impl<'a> Encoding<'a> {
             transposed_product(&mut products, &self.space.single, &single, n);
             let mut scores = products.chunks_exact(m);
             left.retain(|&(fiber, energy)| {
-                let lengths = coder.lengths(energy);
-                let scores = Scores { values: scores.next().unwrap_or(&[]), radius: lengths.product() };
-                if !lengths.fit_single() {
+                let lengths = coder.rounding_bounds(energy);
+                let scores =
+                    Scores { values: scores.next().unwrap_or(&[]), radius: lengths.single_product() };
+                if !lengths.fits_single() {
                     return true;
                 }
                 let (y, r) = (tensor.fiber(fiber), block.next(residuals, n));
@@ -461,7 +462,7 @@ impl Coder<'_> {
         solver_counts: &mut SolverCounts,
     ) -> f64 {
         let params = self.params;
-        let lengths = self.lengths(energy);
+        let lengths = self.rounding_bounds(energy);
         let direct = params.solver == Solver::Direct;
         if direct && let Some(rest) = self.direct_from_all(work, y, r, lengths, d) {
             solver_counts.direct += 1;

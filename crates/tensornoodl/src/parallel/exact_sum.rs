@@ -5,7 +5,7 @@
 //! is below them is less than 2^-52 of the largest number (Demmel and Nguyen, "Parallel reproducible summation", 2015).
 //! So a sum is a whole number of units, and whole numbers add up in any order.
 
-use crate::linalg::dense::fast;
+use crate::linalg::vector::with_simd;
 use crate::parallel::team::Team;
 
 /// Bits of a slice. Sums of up to 2^27 slices are whole numbers below 2^53, which double precision holds; longer ones are rounded as
@@ -105,7 +105,7 @@ impl Total<'_> {
         let length = self.slices.len() / SLICES;
         let (first, others) = self.slices.split_at_mut(length);
         let (second, third) = others.split_at_mut(length);
-        fast(
+        with_simd(
             #[inline(always)]
             || {
                 for (((x, first), second), third) in x.iter().zip(first).zip(second).zip(third) {
@@ -239,7 +239,7 @@ impl ExactSums {
         let cuts = cuts(level);
         let (first, others) = self.slices[column * SLICES * self.length..].split_at(self.length);
         let (second, third) = others.split_at(self.length);
-        fast(
+        with_simd(
             #[inline(always)]
             || {
                 for (((sum, &first), &second), &third) in sums.iter_mut().zip(first).zip(second).zip(third) {

@@ -19,7 +19,8 @@ use rayon::prelude::*;
 
 use crate::data::codes::Codes;
 use crate::data::sparse::Sparse;
-use crate::linalg::dense::{add_scaled, dot, eigen};
+use crate::linalg::decompose::eigen;
+use crate::linalg::vector::{add_scaled, dot};
 use crate::parallel::team::{Solo, Team, get, put, put_all};
 use crate::shape::Place;
 
