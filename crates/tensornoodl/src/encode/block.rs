@@ -4,7 +4,7 @@ use crate::data::codes::SolverCounts;
 use crate::data::sparse::Sparse;
 use crate::data::tensor::Tensor;
 use crate::encode::fiber::{Coder, Scores, Work, refit, residual_of};
-use crate::encode::screen::Shown;
+use crate::encode::screen::PatternsByPlace;
 use crate::linalg::dense::{dot, to_single, transposed_product};
 use crate::params::{Rule, Solver};
 
@@ -51,7 +51,7 @@ pub(crate) struct Block {
 pub(crate) struct BlockCoder<'a> {
     pub(crate) coder: &'a Coder<'a>,
     /// Patterns that rows and cols have shown, if they may propose codes.
-    pub(crate) by_place: Option<&'a Shown>,
+    pub(crate) by_place: Option<&'a PatternsByPlace>,
     /// A in single precision.
     pub(crate) single: &'a [f32],
     /// The first screening to try.
@@ -117,9 +117,9 @@ impl BlockCoder<'_> {
         let (coder, n) = (self.coder, tensor.shape().features);
         open.retain(|&(fiber, energy)| {
             work.code.clear();
-            work.code.extend(by_place.by_both(tensor.places()[fiber]).map(|i| (i, 0.0)));
+            work.code.extend(by_place.in_row_and_col(tensor.places()[fiber]).map(|i| (i, 0.0)));
             let (y, r) = (tensor.fiber(fiber), block.next(residuals, n));
-            let found = coder.guessed(work, y, r, coder.lengths(energy));
+            let found = coder.guessed(work, y, r, coder.rounding_bounds(energy));
             if let Some(residual) = found {
                 block.solver_counts.direct += 1;
                 block.solver_counts.guessed += 1;
@@ -147,13 +147,13 @@ impl BlockCoder<'_> {
         transposed_product(&mut products, self.single, &single, n);
         let mut scores = products.chunks_exact(m);
         open.retain(|&(fiber, energy)| {
-            let lengths = coder.lengths(energy);
-            let scores = Scores { values: scores.next().unwrap_or(&[]), radius: lengths.product() };
-            if !lengths.fit_single() {
+            let bounds = coder.rounding_bounds(energy);
+            let scores = Scores { values: scores.next().unwrap_or(&[]), radius: bounds.single_product() };
+            if !bounds.fits_single() {
                 return true;
             }
             let (y, r) = (tensor.fiber(fiber), block.next(residuals, n));
-            let found = coder.direct(work, y, r, lengths, scores, None);
+            let found = coder.direct(work, y, r, bounds, scores, None);
             if let Some(residual) = found {
                 block.solver_counts.direct += 1;
                 block.push(coder, work, fiber, y, r, energy, residual);
@@ -181,7 +181,7 @@ impl BlockCoder<'_> {
             }
             for (&(fiber, energy), d) in tile.iter().zip(products.chunks_exact(m)) {
                 let (y, r) = (tensor.fiber(fiber), block.next(residuals, n));
-                let residual = coder.from_all_scores(work, y, r, energy, d, &mut block.solver_counts);
+                let residual = coder.code_from_all_scores(work, y, r, energy, d, &mut block.solver_counts);
                 block.push(coder, work, fiber, y, r, energy, residual);
             }
         }
@@ -243,7 +243,7 @@ impl Block {
 
 impl Coder<'_> {
     /// Finds the code of a fiber from all of d = A'y, leaves it in `work`, and returns |r|^2.
-    fn from_all_scores(
+    fn code_from_all_scores(
         &self,
         work: &mut Work,
         y: &[f64],
@@ -253,9 +253,9 @@ impl Coder<'_> {
         solver_counts: &mut SolverCounts,
     ) -> f64 {
         let params = self.params;
-        let lengths = self.lengths(energy);
+        let bounds = self.rounding_bounds(energy);
         let direct = params.solver == Solver::Direct;
-        if direct && let Some(residual) = self.direct_from_all(work, y, r, lengths, d) {
+        if direct && let Some(residual) = self.direct_from_all(work, y, r, bounds, d) {
             solver_counts.direct += 1;
             return residual;
         }

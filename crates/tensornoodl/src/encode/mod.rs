@@ -9,5 +9,7 @@
 
 pub(crate) mod block;
 pub(crate) mod fiber;
+pub(crate) mod gram;
+pub(crate) mod iht;
 pub(crate) mod screen;
 pub(crate) mod waves;

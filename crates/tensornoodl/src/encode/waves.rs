@@ -15,7 +15,7 @@ use crate::data::sparse::Sparse;
 use crate::data::tensor::{Tensor, check_distinct};
 use crate::encode::block::{Block, BlockCoder, Screening};
 use crate::encode::fiber::{Coder, Work};
-use crate::encode::screen::Shown;
+use crate::encode::screen::PatternsByPlace;
 use crate::error::Error;
 use crate::linalg::dense::to_single;
 use crate::parallel::exact_sum::ExactSums;
@@ -78,7 +78,7 @@ pub(crate) struct Encoding<'a> {
     /// The first screening to try.
     first: Screening,
     /// Patterns that rows and cols have shown, for tensors of more than one wave.
-    by_place: Option<Shown>,
+    by_place: Option<PatternsByPlace>,
     /// Whether `by_place` may propose codes.
     proposing: bool,
     encoded: Encoded,
@@ -124,7 +124,7 @@ impl Encoded {
     }
 
     /// Appends the codes of a wave, and notes the patterns of each place in `by_place`.
-    fn append(&mut self, wave: &Wave<'_>, mut by_place: Option<&mut Shown>) {
+    fn append(&mut self, wave: &Wave<'_>, mut by_place: Option<&mut PatternsByPlace>) {
         for block in wave.blocks {
             if let Some(by_place) = &mut by_place {
                 for (&fiber, code) in block.fibers.iter().zip(block.codes.columns()) {
@@ -241,7 +241,7 @@ impl<'a> Encoding<'a> {
         if waves > 1 && patterns > 0 {
             self.coder.prepare();
             if self.by_place.is_none() && self.first <= Screening::Places {
-                self.by_place = Shown::new(tensor.shape(), patterns, size_of_val(tensor.values()));
+                self.by_place = PatternsByPlace::new(tensor.shape(), patterns, size_of_val(tensor.values()));
             }
         }
         let offset = self.encoded.places.len();
