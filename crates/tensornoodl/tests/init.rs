@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use tensornoodl::assumptions::{Verdict, check};
-use tensornoodl::discover::pairs::{self, Pairs};
+use tensornoodl::discover::pairs::{self, PairParams};
 use tensornoodl::discover::{energy_floor, evidence, find, find_stable};
 use tensornoodl::recovery::Census;
 use tensornoodl::synthetic::{Plan, Planted};
@@ -209,13 +209,13 @@ fn the_evidence_ends_where_the_patterns_end() {
 #[test]
 fn pairs_find_patterns_too() {
     let (tensor, census) = planted(Plan { patterns: 8, ..small() });
-    let pairs = Pairs { most_pairs: 4000, ..Pairs::new(100) };
+    let pairs = PairParams { max_pairs: 4000, ..PairParams::new(100) };
     let found = pairs::find(&tensor, &pairs).unwrap();
     assert_eq!(census(&found.dictionary), Census { seen: 8, found: 8, spurious: 0 });
     assert!(found.hits.is_sorted_by(|a, b| a >= b) && found.hits.iter().all(|hits| *hits >= 3));
     assert!(found.hits.iter().sum::<usize>() <= found.accepted && found.accepted < found.pairs);
     assert_eq!(pairs::find(&tensor, &pairs).unwrap(), found, "the same seed, the same pairs");
-    assert!(pairs::find(&tensor, &Pairs { ratio: 1.0, ..pairs }).is_err());
+    assert!(pairs::find(&tensor, &PairParams { ratio: 1.0, ..pairs }).is_err());
 }
 
 /// The verdict on each assumption.
