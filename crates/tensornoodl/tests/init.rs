@@ -3,17 +3,18 @@
 #![allow(clippy::unwrap_used)]
 
 use tensornoodl::assumptions::{Verdict, check};
-use tensornoodl::discover::pairs::{self, Pairs};
+use tensornoodl::discover::pairs::{self, PairParams};
 use tensornoodl::discover::{energy_floor, evidence, find, find_stable};
-use tensornoodl::recovery::Census;
+use tensornoodl::recovery::PatternCounts;
 use tensornoodl::synthetic::{Plan, Planted};
 use tensornoodl::{Dictionary, DiscoverParams, Learner, Params, Place, Shape, Tensor};
 
-fn planted(plan: Plan) -> (Tensor<'static>, impl Fn(&Dictionary) -> Census) {
+fn planted(plan: Plan) -> (Tensor<'static>, impl Fn(&Dictionary) -> PatternCounts) {
     let planted = Planted::new(plan).unwrap();
     let made = planted.tensor(1);
     let shown: Vec<usize> = made.true_codes.matrix().transpose().columns().map(<[_]>::len).collect();
-    let census = move |found: &Dictionary| Census::new(found, planted.true_dictionary(), &shown).unwrap();
+    let census =
+        move |found: &Dictionary| PatternCounts::new(found, planted.true_dictionary(), &shown).unwrap();
     (made.tensor, census)
 }
 
@@ -25,7 +26,7 @@ fn small() -> Plan {
 fn a_start_has_all_patterns_and_says_what_they_explain() {
     let (tensor, census) = planted(small());
     let start = find(&tensor, &DiscoverParams::default()).unwrap();
-    assert_eq!(census(&start.dictionary), Census { seen: 20, found: 20, spurious: 0 });
+    assert_eq!(census(&start.dictionary), PatternCounts { seen: 20, found: 20, spurious: 0 });
     assert_eq!((start.fibers, start.explained), (tensor.fibers(), tensor.fibers()));
     assert!((start.energy - 1.0).abs() < 1e-3);
     let sum: f64 = start.findings.iter().map(|finding| finding.energy).sum();
@@ -48,7 +49,7 @@ fn the_number_can_be_asked_for() {
     let all = find(&tensor, &DiscoverParams::default()).unwrap();
     assert_eq!(all.findings.len(), 20);
     let few = find(&tensor, &DiscoverParams { max_patterns: Some(5), ..DiscoverParams::default() }).unwrap();
-    assert_eq!(census(&few.dictionary), Census { seen: 20, found: 5, spurious: 0 });
+    assert_eq!(census(&few.dictionary), PatternCounts { seen: 20, found: 5, spurious: 0 });
     // Those that explain most.
     assert!(few.energy > 5.0 / 20.0 * all.energy);
     // Beyond what is there, noise is what is left to be found, and it says so.
@@ -69,7 +70,7 @@ fn few_patterns_are_patterns_too() {
             let plan = Plan { features, patterns, rows: 100, cols: 100, ..small() };
             let (tensor, census) = planted(plan);
             let start = find(&tensor, &DiscoverParams::default()).unwrap();
-            let all = Census { seen: patterns, found: patterns, spurious: 0 };
+            let all = PatternCounts { seen: patterns, found: patterns, spurious: 0 };
             assert_eq!(census(&start.dictionary), all, "{patterns} patterns of {features} features");
         }
     }
@@ -213,22 +214,22 @@ fn the_evidence_ends_where_the_patterns_end() {
 #[test]
 fn pairs_find_patterns_too() {
     let (tensor, census) = planted(Plan { patterns: 8, ..small() });
-    let pairs = Pairs { most_pairs: 4000, ..Pairs::new(100) };
+    let pairs = PairParams { max_pairs: 4000, ..PairParams::new(100) };
     let found = pairs::find(&tensor, &pairs).unwrap();
-    assert_eq!(census(&found.dictionary), Census { seen: 8, found: 8, spurious: 0 });
+    assert_eq!(census(&found.dictionary), PatternCounts { seen: 8, found: 8, spurious: 0 });
     assert!(found.hits.is_sorted_by(|a, b| a >= b) && found.hits.iter().all(|hits| *hits >= 3));
     assert!(found.hits.iter().sum::<usize>() <= found.accepted && found.accepted < found.pairs);
     assert_eq!(pairs::find(&tensor, &pairs).unwrap(), found, "the same seed, the same pairs");
-    assert!(pairs::find(&tensor, &Pairs { ratio: 1.0, ..pairs }).is_err());
+    assert!(pairs::find(&tensor, &PairParams { ratio: 1.0, ..pairs }).is_err());
 }
 
 /// The verdict on each assumption.
 fn verdicts(tensor: &Tensor<'_>) -> impl Fn(&str) -> Option<Verdict> {
-    let checkup = check(tensor, &DiscoverParams::default()).unwrap();
-    for line in &checkup.lines {
+    let report = check(tensor, &DiscoverParams::default()).unwrap();
+    for line in &report.assumptions {
         assert_eq!(line.advice.is_empty(), line.verdict == Verdict::Good, "{line:?}");
     }
-    move |name| checkup.lines.iter().find(|line| line.name == name).map(|line| line.verdict)
+    move |name| report.assumptions.iter().find(|line| line.name == name).map(|line| line.verdict)
 }
 
 #[test]
