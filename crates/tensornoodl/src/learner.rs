@@ -22,8 +22,8 @@ use crate::discover::start::{Start, find_stable, sample};
 use crate::discover::unexplained::UnexplainedFibers;
 use crate::encode::waves::{Encoding, Space as EncodingSpace};
 use crate::error::Error;
-use crate::linalg::dense::add_scaled;
-use crate::parallel::team::{Team, TeamHandle, agree, blame};
+use crate::linalg::vector::add_scaled;
+use crate::parallel::team::{Team, TeamHandle, agree, first_error};
 use crate::params::{Params, Passes, Rule};
 use crate::shape::Shape;
 use crate::stop::Stop;
@@ -491,7 +491,7 @@ impl Learner {
             match sums.add_up(team, &mut found, alarm) {
                 0 => {}
                 STOPPED => return Err(Error::Stopped.into()),
-                _ => return Err(blame(team, coded)),
+                _ => return Err(first_error(team, coded)),
             }
             encode_time += begun.elapsed();
 
@@ -566,7 +566,7 @@ impl Learner {
                 let begun = Instant::now();
                 let Review { turned, lost } = growth.review(origin, &step, &unexplained);
                 for (pattern, column) in turned {
-                    origin.turn(pattern, column)?;
+                    origin.set_pattern(pattern, column)?;
                     adaptive.forget(pattern);
                 }
                 origin.remove(&lost);

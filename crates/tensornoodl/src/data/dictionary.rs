@@ -64,11 +64,6 @@ impl Dictionary {
         Ok(())
     }
 
-    /// Another name, for callers that still use it.
-    pub(crate) fn turn(&mut self, pattern: usize, column: Vec<f64>) -> Result<(), Error> {
-        self.set_pattern(pattern, column)
-    }
-
     /// Removes patterns, given by increasing number.
     pub(crate) fn remove(&mut self, patterns: &[usize]) {
         for &pattern in patterns.iter().rev() {

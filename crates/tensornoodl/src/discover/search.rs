@@ -18,7 +18,7 @@ use rayon::prelude::*;
 use crate::discover::null::{NullModel, ONLY, Top, climb};
 use crate::discover::scale::Scale;
 use crate::discover::unit_fibers::{BLOCK, Fibers, dot, normalise};
-use crate::linalg::dense::transposed_product;
+use crate::linalg::product::transposed_product;
 use crate::stop::Stop;
 
 /// While nothing is known of codes and noise, a fiber whose residual is longer than this share of it is unexplained,

@@ -16,7 +16,7 @@ use crate::discover::scale::Scale;
 use crate::discover::search::{Account, Search};
 use crate::discover::unit_fibers::Fibers;
 use crate::error::Error;
-use crate::linalg::dense::transposed_product;
+use crate::linalg::product::transposed_product;
 use crate::parallel::team::{Team, get, put};
 use crate::shape::Place;
 
@@ -174,7 +174,7 @@ const MOST_SHARED: usize = 1 << 18;
 /// The fibers that all ranks have, for all of them: the same as one alone would have, in the order of their places. Where they are more
 /// than 262,144, some, drawn by lot; and whether that is so.
 pub(crate) fn sample<'t>(team: &dyn Team, tensor: &'t Tensor<'_>) -> (Tensor<'t>, bool) {
-    let lots: Vec<u32> = tensor.places().iter().map(|place| place.lot().leading_zeros()).collect();
+    let lots: Vec<u32> = tensor.places().iter().map(|place| place.hash().leading_zeros()).collect();
     let mut counts: Vec<i64> =
         (0..=u64::BITS).map(|zeros| lots.iter().filter(|lot| **lot >= zeros).count() as i64).collect();
     team.sum(&mut counts);
@@ -184,7 +184,7 @@ pub(crate) fn sample<'t>(team: &dyn Team, tensor: &'t Tensor<'_>) -> (Tensor<'t>
     }
     let mut own = Vec::new();
     for fiber in (0..lots.len()).filter(|&fiber| lots[fiber] >= zeros) {
-        put(&mut own, tensor.places()[fiber].word());
+        put(&mut own, tensor.places()[fiber].key());
         tensor.fiber(fiber).iter().for_each(|value| put(&mut own, value.to_bits()));
     }
     let parcels = team.gather(own);
@@ -196,7 +196,7 @@ pub(crate) fn sample<'t>(team: &dyn Team, tensor: &'t Tensor<'_>) -> (Tensor<'t>
     all.sort_unstable_by_key(|fiber| fiber.0);
     let values = all.iter().flat_map(|(_, fiber)| fiber.as_chunks().0);
     let values = values.map(|bytes| f64::from_le_bytes(*bytes)).collect();
-    let places = all.iter().map(|fiber| Place::of_word(fiber.0)).collect();
+    let places = all.iter().map(|fiber| Place::from_key(fiber.0)).collect();
     (Tensor::trusted(tensor.shape(), values, places), zeros > 0)
 }
 

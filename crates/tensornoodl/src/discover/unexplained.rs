@@ -88,7 +88,7 @@ impl UnexplainedFibers {
         energy: f64,
         rest: f64,
     ) -> bool {
-        let lot = tensor.places()[fiber].lot();
+        let lot = tensor.places()[fiber].hash();
         if !code.is_empty() {
             self.rests.add(lot, || rest.sqrt());
         }
@@ -169,7 +169,8 @@ mod tests {
 
     #[test]
     fn the_same_are_drawn_in_any_order() {
-        let places = |from: u32, to: u32| (from..to).map(|at| Place { row: at % 1000, col: at / 1000 }.lot());
+        let places =
+            |from: u32, to: u32| (from..to).map(|at| Place { row: at % 1000, col: at / 1000 }.hash());
         let many = 5 * MOST_FIBERS as u32;
         let mut forth = Drawn::new();
         places(0, many).for_each(|lot| forth.add(lot, || lot));

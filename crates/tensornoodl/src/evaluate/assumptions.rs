@@ -8,7 +8,7 @@ use crate::discover::growth::DiscoverParams;
 use crate::discover::start::{self, Start};
 use crate::error::Error;
 use crate::learner::Learner;
-use crate::linalg::dense::largest_singular_value;
+use crate::linalg::decompose::largest_singular_value;
 use crate::params::Params;
 use crate::shape::Shape;
 

@@ -1,6 +1,7 @@
 //! E, the weighted second moment of the codes, for stage III.
 
-use crate::linalg::dense::{Cholesky, add_product};
+use crate::linalg::decompose::Cholesky;
+use crate::linalg::product::add_product;
 
 /// E = sum of w_f x_f x_f' over the patterns that some fiber shows, k of them.
 ///

@@ -21,8 +21,9 @@ use crate::data::tensor::Tensor;
 use crate::discover::unexplained::UnexplainedFibers;
 use crate::encode::waves::{Block, Found};
 use crate::error::Error;
-use crate::linalg::dense::{dot, transposed_product};
-use crate::parallel::exact_sum::{Added, ExactSums, Group, add_up};
+use crate::linalg::product::transposed_product;
+use crate::linalg::vector::dot;
+use crate::parallel::exact_sum::{ColumnGroup, ExactSums, SummedColumns, sum_over_ranks};
 use crate::parallel::team::Team;
 use crate::params::{Params, Rule, Samples};
 use crate::update::second_moment::SecondMoment;
@@ -54,7 +55,7 @@ pub(crate) struct FiberSums<'a> {
 }
 
 /// What is added up for one pattern: its columns of G and of E, and its tally.
-type Row<'a> = (Group<'a>, Group<'a>, &'a mut Tally);
+type Row<'a> = (ColumnGroup<'a>, ColumnGroup<'a>, &'a mut Tally);
 
 /// Where a pattern has what in `FiberSums::moment`.
 const EVIDENCE: usize = 0;
@@ -194,7 +195,7 @@ impl<'a> FiberSums<'a> {
         }
     }
 
-    /// Adds up what all ranks have learned and found; see [`add_up`].
+    /// Adds up what all ranks have learned and found; see [`sum_over_ranks`].
     pub(crate) fn add_up(&mut self, team: &dyn Team, found: &mut Found, alarm: i8) -> i8 {
         if team.size() == 1 {
             return alarm;
@@ -206,13 +207,13 @@ impl<'a> FiberSums<'a> {
         let mut numbers: Vec<i64> = counts.iter().map(|count| **count as i64).collect();
         let (m, wide) = (self.dictionary.patterns(), self.wide);
         let lower = (0..m).flat_map(|i| i * wide..i * wide + wide.min(MOMENT + i + 1)).collect();
-        let mut totals: [Added<'_>; 4] = [
+        let mut totals: [SummedColumns<'_>; 4] = [
             (&mut *self.gradient, (0..m).collect()),
             (&mut *self.moment, lower),
             (&mut self.rest, vec![0]),
             (energy, vec![0, 1]),
         ];
-        let alarm = add_up(team, &mut totals, &mut numbers, alarm);
+        let alarm = sum_over_ranks(team, &mut totals, &mut numbers, alarm);
         counts.iter_mut().zip(numbers).for_each(|(count, number)| **count = number as usize);
         alarm
     }
