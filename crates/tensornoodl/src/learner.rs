@@ -34,7 +34,7 @@ use crate::error::Error;
 use crate::learner::pass::{Pass, PassCounter, Scratch};
 use crate::learner::sightings::Sightings;
 use crate::learner::step::{Times, timed};
-use crate::linalg::dense::add_scaled;
+use crate::linalg::vector::add_scaled;
 use crate::parallel::team::{Team, TeamHandle, agree};
 use crate::params::{Params, Passes};
 use crate::shape::Shape;

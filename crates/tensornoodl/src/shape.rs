@@ -67,21 +67,6 @@ impl Place {
     }
 }
 
-/// Other names, for callers that still use them.
-impl Place {
-    pub(crate) fn lot(self) -> u64 {
-        self.hash()
-    }
-
-    pub(crate) fn word(self) -> u64 {
-        self.key()
-    }
-
-    pub(crate) fn of_word(word: u64) -> Place {
-        Place::from_key(word)
-    }
-}
-
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the fiber at row {}, col {}", self.row, self.col)

@@ -10,7 +10,7 @@ use crate::discover::params::DiscoverParams;
 use crate::discover::start::{Start, account, find};
 use crate::discover::unexplained::MAX_FIBERS;
 use crate::error::Error;
-use crate::linalg::dense::transposed_product;
+use crate::linalg::product::transposed_product;
 
 /// Two patterns count as the same if their absolute cosine is at least this.
 const SAME: f64 = 0.9;

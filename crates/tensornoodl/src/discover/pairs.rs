@@ -23,7 +23,7 @@ use crate::data::dictionary::{Dictionary, UnitVector};
 use crate::data::tensor::Tensor;
 use crate::discover::unit_fibers::{Fibers, dot, normalise};
 use crate::error::Error;
-use crate::linalg::dense::{add_product, transposed_product};
+use crate::linalg::product::{add_product, transposed_product};
 use crate::params::{Above, AtLeast, AtMost, Below, within};
 
 /// Parameters of the pairwise start.

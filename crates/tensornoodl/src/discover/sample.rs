@@ -22,7 +22,7 @@ struct Fibers {
 ///
 /// The result is the same for any number of ranks.
 pub(crate) fn sample<'t>(team: &dyn Team, tensor: &'t Tensor<'_>) -> (Tensor<'t>, bool) {
-    let zeros_of: Vec<u32> = tensor.places().iter().map(|place| place.lot().leading_zeros()).collect();
+    let zeros_of: Vec<u32> = tensor.places().iter().map(|place| place.hash().leading_zeros()).collect();
     let count = |zeros| zeros_of.iter().filter(|own| **own >= zeros).count() as i64;
     let mut counts: Vec<i64> = (0..=u64::BITS).map(count).collect();
     team.sum(&mut counts);
@@ -39,7 +39,7 @@ pub(crate) fn sample<'t>(team: &dyn Team, tensor: &'t Tensor<'_>) -> (Tensor<'t>
     let n = tensor.shape().features;
     let mut fibers: Vec<(Place, &[f64])> =
         all.iter().flat_map(|rank| rank.places.iter().copied().zip(rank.values.chunks_exact(n))).collect();
-    fibers.sort_unstable_by_key(|fiber| fiber.0.word());
+    fibers.sort_unstable_by_key(|fiber| fiber.0.key());
     let values = fibers.iter().flat_map(|fiber| fiber.1).copied().collect();
     let places = fibers.iter().map(|fiber| fiber.0).collect();
     (Tensor::trusted(tensor.shape(), values, places), zeros > 0)

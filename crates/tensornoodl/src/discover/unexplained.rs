@@ -123,7 +123,7 @@ impl UnexplainedFibers {
         energy: f64,
         residual: f64,
     ) -> bool {
-        let hash = tensor.places()[fiber].lot();
+        let hash = tensor.places()[fiber].hash();
         if !code.is_empty() {
             self.residuals.add(hash, || residual.sqrt());
         }
@@ -195,7 +195,8 @@ mod tests {
 
     #[test]
     fn the_sample_does_not_depend_on_the_order() {
-        let places = |from: u32, to: u32| (from..to).map(|at| Place { row: at % 1000, col: at / 1000 }.lot());
+        let places =
+            |from: u32, to: u32| (from..to).map(|at| Place { row: at % 1000, col: at / 1000 }.hash());
         let many = 5 * MAX_FIBERS as u32;
         let mut forth = HashSample::new();
         places(0, many).for_each(|hash| forth.add(hash, || hash));

@@ -40,7 +40,7 @@ impl Fibers {
     /// Appends a fiber of a tensor, scaled to unit length. A fiber of zeros is left out.
     pub(crate) fn push(&mut self, tensor: &Tensor<'_>, fiber: usize) {
         let (y, place) = (tensor.fiber(fiber), tensor.places()[fiber]);
-        let length = crate::linalg::dense::dot(y, y).sqrt();
+        let length = crate::linalg::vector::dot(y, y).sqrt();
         if length > 0.0 {
             self.values.extend(y.iter().map(|y| (y / length) as f32));
             self.lengths.push(length);

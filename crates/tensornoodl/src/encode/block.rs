@@ -5,7 +5,8 @@ use crate::data::sparse::Sparse;
 use crate::data::tensor::Tensor;
 use crate::encode::fiber::{Coder, Scores, Work, refit, residual_of};
 use crate::encode::screen::PatternsByPlace;
-use crate::linalg::dense::{dot, to_single, transposed_product};
+use crate::linalg::product::transposed_product;
+use crate::linalg::vector::{dot, to_single};
 use crate::params::{Rule, Solver};
 
 /// Fibers whose products with A in double precision are computed together, while they are in the cache.

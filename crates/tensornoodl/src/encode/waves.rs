@@ -17,7 +17,7 @@ use crate::encode::block::{Block, BlockCoder, Screening};
 use crate::encode::fiber::{Coder, Work};
 use crate::encode::screen::PatternsByPlace;
 use crate::error::Error;
-use crate::linalg::dense::to_single;
+use crate::linalg::vector::to_single;
 use crate::parallel::exact_sum::ExactSums;
 use crate::params::{Params, Solver};
 use crate::shape::{Place, Shape};

@@ -26,7 +26,7 @@ use crate::discover::start::{self, Start};
 use crate::discover::{held_out, stable};
 use crate::error::Error;
 use crate::learner::{Learner, Step};
-use crate::linalg::dense::largest_singular_value;
+use crate::linalg::decompose::largest_singular_value;
 use crate::params::Params;
 use crate::shape::Shape;
 use crate::untangle::factors::Factors;

@@ -8,7 +8,7 @@ use crate::data::tensor::Tensor;
 use crate::discover::unexplained::UnexplainedFibers;
 use crate::encode::waves::{Encoded, Encoding, Scratch as EncodeScratch, Wave, WaveSink};
 use crate::error::Error;
-use crate::parallel::team::{Team, blame};
+use crate::parallel::team::{Team, first_error};
 use crate::params::{Params, Passes};
 use crate::shape::Shape;
 use crate::stop::Stop;
@@ -92,10 +92,10 @@ impl Pass<'_> {
             Err(_) if self.stop.is_set() => STOPPED,
             Err(_) => FAILED,
         };
-        match scratch.sums.add_up(self.team, &mut encoded, alarm) {
+        match scratch.sums.sum_over_ranks(self.team, &mut encoded, alarm) {
             0 => Ok(encoded),
             STOPPED => Err(Error::Stopped.into()),
-            _ => Err(blame(self.team, outcome)),
+            _ => Err(first_error(self.team, outcome)),
         }
     }
 }

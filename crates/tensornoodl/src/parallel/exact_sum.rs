@@ -406,11 +406,6 @@ fn raise_to_common_levels(team: &dyn Team, sums: &mut [SummedColumns<'_>], alarm
     levels[0]
 }
 
-/// Other names, for imports that still use them.
-pub(crate) use self::ColumnGroup as Group;
-pub(crate) use self::SummedColumns as Added;
-pub(crate) use self::sum_over_ranks as add_up;
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -120,9 +120,6 @@ pub(crate) fn first_error<T, E: From<Error> + Display>(team: &dyn Team, outcome:
     }
 }
 
-/// Another name, for imports that still use it.
-pub(crate) use self::first_error as blame;
-
 /// Returns the share of this rank in `count` items that are split evenly: ranks have consecutive ranges.
 pub fn rank_range(team: &dyn Team, count: u64) -> Range<u64> {
     let cut = |rank: usize| (u128::from(count) * rank as u128 / team.size() as u128) as u64;

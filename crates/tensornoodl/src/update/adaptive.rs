@@ -21,7 +21,8 @@
 
 use crate::data::dictionary::{Dictionary, Moved};
 use crate::error::Error;
-use crate::linalg::dense::{dot, transposed_product};
+use crate::linalg::product::transposed_product;
+use crate::linalg::vector::dot;
 use crate::update::second_moment::SecondMoment;
 use crate::update::sums::FiberSums;
 

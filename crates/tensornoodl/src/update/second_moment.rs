@@ -1,6 +1,7 @@
 //! E, the weighted second moment of the codes.
 
-use crate::linalg::dense::{Cholesky, add_product};
+use crate::linalg::decompose::Cholesky;
+use crate::linalg::product::add_product;
 
 /// E = sum of w_f x_f x_f' (k x k) over the k patterns that some fiber shows.
 ///

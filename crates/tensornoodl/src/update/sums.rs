@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use crate::data::dictionary::{Dictionary, Moved};
 use crate::data::sparse::Sparse;
 use crate::encode::waves::{Encoded, Wave};
-use crate::parallel::exact_sum::{Added, ExactSums, Group, add_up};
+use crate::parallel::exact_sum::{ColumnGroup, ExactSums, SummedColumns, sum_over_ranks};
 use crate::parallel::team::Team;
 use crate::params::{Params, Passes, Rule, Samples};
 use crate::update::second_moment::SecondMoment;
@@ -45,7 +45,7 @@ pub(crate) struct FiberSums {
 }
 
 /// The sums of one pattern: its columns of G and of the moments, and its tally.
-type PatternSums<'a> = (Group<'a>, Group<'a>, &'a mut Tally);
+type PatternSums<'a> = (ColumnGroup<'a>, ColumnGroup<'a>, &'a mut Tally);
 
 /// Offset of the sum of |x_if| among the moments of a pattern, with the paper's step.
 const MAGNITUDE: usize = 0;
@@ -222,8 +222,8 @@ impl FiberSums {
         weighted
     }
 
-    /// Adds up the sums and counts of all ranks, here and in `encoded`; see [`add_up`] for `alarm`.
-    pub(crate) fn add_up(&mut self, team: &dyn Team, encoded: &mut Encoded, alarm: i8) -> i8 {
+    /// Adds up the sums and counts of all ranks, here and in `encoded`; see [`sum_over_ranks`] for `alarm`.
+    pub(crate) fn sum_over_ranks(&mut self, team: &dyn Team, encoded: &mut Encoded, alarm: i8) -> i8 {
         if team.size() == 1 {
             return alarm;
         }
@@ -235,13 +235,13 @@ impl FiberSums {
         // E is symmetric: only its lower half is sent.
         let (m, width) = (self.gradient.size().0, self.moment_columns);
         let lower = (0..m).flat_map(|i| i * width..i * width + width.min(MOMENT + i + 1)).collect();
-        let mut sums: [Added<'_>; 4] = [
+        let mut sums: [SummedColumns<'_>; 4] = [
             (&mut self.gradient, (0..m).collect()),
             (&mut self.moment, lower),
             (&mut self.residual, vec![0]),
             (energy, vec![0, 1]),
         ];
-        let alarm = add_up(team, &mut sums, &mut numbers, alarm);
+        let alarm = sum_over_ranks(team, &mut sums, &mut numbers, alarm);
         counts.iter_mut().zip(numbers).for_each(|(count, number)| **count = number as usize);
         alarm
     }
