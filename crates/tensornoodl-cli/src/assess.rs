@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tensornoodl::assumptions::{self, Checkup, Line, Verdict};
+use tensornoodl::assumptions::{self, Assumption, AssumptionReport, Verdict};
 use tensornoodl::discover::{self, Evidence, Repeat, Start};
-use tensornoodl::recovery::Census;
+use tensornoodl::recovery::PatternCounts;
 use tensornoodl::synthetic::Planted;
 use tensornoodl::{Dictionary, DiscoverParams, Tensor};
 use tensornoodl_data::files;
@@ -106,9 +106,13 @@ impl Source {
     ///
     /// # Errors
     /// If the dictionary has another number of features than the planted one.
-    pub fn census(&self, dictionary: &Dictionary) -> Result<Option<Census>, tensornoodl::Error> {
-        let census = |truth: &Truth| Census::new(dictionary, truth.planted.true_dictionary(), &truth.shown);
-        self.truth.as_ref().map(census).transpose()
+    pub fn pattern_counts(
+        &self,
+        dictionary: &Dictionary,
+    ) -> Result<Option<PatternCounts>, tensornoodl::Error> {
+        let counts =
+            |truth: &Truth| PatternCounts::new(dictionary, truth.planted.true_dictionary(), &truth.shown);
+        self.truth.as_ref().map(counts).transpose()
     }
 }
 
@@ -144,7 +148,7 @@ impl Options {
         DiscoverParams {
             min_patterns: self.patterns.unwrap_or(0),
             max_patterns: self.patterns,
-            floor: self.min_length.0.unwrap_or(0.0),
+            min_length: self.min_length.0.unwrap_or(0.0),
             seed: self.seed,
             ..DiscoverParams::default()
         }
@@ -169,7 +173,7 @@ impl Options {
         }
         let mut stdout = io::stdout().lock();
         if self.json {
-            for line in &checkup.lines {
+            for line in &checkup.assumptions {
                 writeln!(stdout, "{}", serde_json::to_string(&Record::new(line))?)?;
             }
             if let Some(report) = &report {
@@ -188,7 +192,7 @@ impl Options {
     fn search(
         &self,
         source: &Source,
-        checkup: &Checkup,
+        checkup: &AssumptionReport,
         time: Duration,
         spinner: &Spinner,
     ) -> anyhow::Result<Report> {
@@ -199,7 +203,7 @@ impl Options {
             Some(_) => (discover::find(&source.tensor, &params)?, begun.elapsed()),
             None => (checkup.start.clone(), time),
         };
-        let params = DiscoverParams { floor: start.floor, ..params };
+        let params = DiscoverParams { min_length: start.min_length, ..params };
         let evidence = match self.evidence {
             true => Some(discover::evidence(&source.tensor, &start, &params, |share| spinner.done(share))?),
             false => None,
@@ -212,35 +216,40 @@ impl Options {
             files::write(path, csv(&report.start.dictionary))?;
         }
         if let (Some(path), Some(evidence)) = (&self.picture, &report.evidence) {
-            files::write(path, svg::ladder(&evidence.ladder, report.start.findings.len(), &source.name))?;
+            files::write(path, svg::ladder(&evidence.held_out, report.start.findings.len(), &source.name))?;
         }
         Ok(())
     }
 }
 
 /// Prints the verdict on each assumption. `hint` tells of `--evidence` where short fibers were not searched.
-fn write_checkup(out: &mut impl Write, source: &Source, checkup: &Checkup, hint: bool) -> io::Result<()> {
+fn write_checkup(
+    out: &mut impl Write,
+    source: &Source,
+    checkup: &AssumptionReport,
+    hint: bool,
+) -> io::Result<()> {
     let start = &checkup.start;
     writeln!(out, "{}: {}, {} fibers", source.name, source.tensor.shape(), source.tensor.fibers())?;
-    let worst = checkup.lines.iter().map(|line| line.verdict).max();
+    let worst = checkup.assumptions.iter().map(|line| line.verdict).max();
     let sentence = match worst {
         Some(Verdict::Good) => "The data fits the theory.",
         Some(Verdict::Fair) => "The data fits the theory roughly.",
         _ => "The data does not fit the theory in all respects; see what to do.",
     };
     writeln!(out, "{sentence}\n")?;
-    for line in &checkup.lines {
+    for line in &checkup.assumptions {
         let style = Style::new().fg_color(Some(color(line.verdict).into())).bold();
-        writeln!(out, "  {style}{:<4}{style:#}  {:<12} {}", word(line.verdict), line.name, line.says)?;
+        writeln!(out, "  {style}{:<4}{style:#}  {:<12} {}", word(line.verdict), line.name, line.explanation)?;
         if !line.advice.is_empty() {
             writeln!(out, "{:21}-> {}", "", line.advice)?;
         }
     }
-    if start.floor > 0.0 && hint {
+    if start.min_length > 0.0 && hint {
         writeln!(
             out,
             "\nPatterns were looked for in the {} fibers of length {:.2e} or more; --evidence says why.",
-            start.fibers, start.floor
+            start.fibers, start.min_length
         )?;
     }
     Ok(())
@@ -275,14 +284,14 @@ struct Record<'a> {
 }
 
 impl Record<'_> {
-    fn new(line: &Line) -> Record<'_> {
+    fn new(line: &Assumption) -> Record<'_> {
         Record {
             r#type: "check",
             name: line.name,
             value: line.value,
             bound: line.bound,
             verdict: word(line.verdict),
-            says: &line.says,
+            says: &line.explanation,
             advice: line.advice,
         }
     }
@@ -300,16 +309,16 @@ pub fn csv(dictionary: &Dictionary) -> String {
 }
 
 /// Returns the sentence that compares found patterns with planted ones.
-pub fn census_words(census: &Census) -> String {
+pub fn counts_words(counts: &PatternCounts) -> String {
     format!(
         "planted   {} patterns in two fibers or more: {} of all are found, {} spurious\n",
-        census.seen, census.found, census.spurious
+        counts.seen, counts.found, counts.spurious
     )
 }
 
 /// Returns the counts that compare found patterns with planted ones, as JSON.
-pub fn census_record(census: &Census) -> Value {
-    json!({ "patterns_seen": census.seen, "patterns_found": census.found, "spurious": census.spurious })
+pub fn counts_record(counts: &PatternCounts) -> Value {
+    json!({ "patterns_seen": counts.seen, "patterns_found": counts.found, "spurious": counts.spurious })
 }
 
 /// Patterns, and the evidence for their number.
@@ -329,8 +338,8 @@ impl Report {
         if let Some(evidence) = &self.evidence {
             text += &evidence_words(evidence, self.start.findings.len());
         }
-        if let Some(census) = source.census(&self.start.dictionary)? {
-            text += &census_words(&census);
+        if let Some(counts) = source.pattern_counts(&self.start.dictionary)? {
+            text += &counts_words(&counts);
         }
         let patterns = options.patterns_out.iter().filter(|_| self.start.dictionary.patterns() > 0);
         for path in patterns.chain(&options.picture) {
@@ -347,7 +356,7 @@ impl Report {
         let count = start.findings.len();
         let mut text = format!("found     {count} patterns in {:.2} s, ", self.time.as_secs_f64());
         text += &self.number(options.patterns);
-        if options.min_length.0.is_none() && start.floor > 0.0 {
+        if options.min_length.0.is_none() && start.min_length > 0.0 {
             text += &self.short_fibers(options.patterns.is_none(), fibers);
         }
         let _ = writeln!(
@@ -408,7 +417,7 @@ impl Report {
                 "Short fibers would make patterns of their own, so only the {} of\n          {fibers} of length {} or more were \
                  searched; --min-length 0 searches all.\n          ",
                 self.start.fibers,
-                short(self.start.floor)
+                short(self.start.min_length)
             );
         }
         text + if stable { "Patterns had to be found in four of five searches.\n" } else { "\n" }
@@ -428,7 +437,7 @@ impl Report {
             "fibers": source.tensor.fibers(),
             "patterns": start.dictionary.patterns(),
             "seconds": self.time.as_secs_f64(),
-            "min_length": start.floor,
+            "min_length": start.min_length,
             "fibers_searched": start.fibers,
             "fibers_explained": start.explained,
             "energy": start.energy,
@@ -438,9 +447,9 @@ impl Report {
             "findings": findings.collect::<Vec<_>>(),
             "evidence": self.evidence.as_ref().map(evidence_record),
         });
-        let census = source.census(&start.dictionary)?;
-        if let (Some(record), Some(census)) = (record.as_object_mut(), census.as_ref().map(census_record)) {
-            record.extend(census.as_object().cloned().unwrap_or_default());
+        let counts = source.pattern_counts(&start.dictionary)?;
+        if let (Some(record), Some(counts)) = (record.as_object_mut(), counts.as_ref().map(counts_record)) {
+            record.extend(counts.as_object().cloned().unwrap_or_default());
         }
         Ok(record)
     }
@@ -452,7 +461,7 @@ fn evidence_record(evidence: &Evidence) -> Value {
         repeats.iter().map(one).collect()
     };
     let ladder = evidence
-        .ladder
+        .held_out
         .iter()
         .map(|rung| json!({ "patterns": rung.patterns, "energy": rung.energy, "agree": rung.agree }));
     json!({
@@ -494,12 +503,12 @@ fn ladder_words(evidence: &Evidence, count: usize) -> String {
     let mut text =
         String::from("patterns  explain of the other half               the other half agrees on\n");
     let mut before = 0.0;
-    let top = evidence.ladder.iter().map(|rung| rung.energy).fold(1e-9, f64::max);
+    let top = evidence.held_out.iter().map(|rung| rung.energy).fold(1e-9, f64::max);
     // The first rungs, those around the number taken, and the last one are shown.
     let near = |patterns: usize| patterns <= 12 || patterns.abs_diff(count) <= 3;
-    let last = evidence.ladder.len().saturating_sub(1);
+    let last = evidence.held_out.len().saturating_sub(1);
     let mut skipped = false;
-    for (at, rung) in evidence.ladder.iter().enumerate() {
+    for (at, rung) in evidence.held_out.iter().enumerate() {
         if !near(rung.patterns) && at != last {
             skipped = true;
             continue;
@@ -520,7 +529,7 @@ fn ladder_words(evidence: &Evidence, count: usize) -> String {
         );
         before = rung.energy;
     }
-    if evidence.ladder.last().is_none_or(|rung| rung.patterns < count) {
+    if evidence.held_out.last().is_none_or(|rung| rung.patterns < count) {
         let _ = writeln!(text, "{count:>8}  <- taken; each half alone has fewer patterns");
     }
     text

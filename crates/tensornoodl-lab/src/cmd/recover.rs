@@ -374,10 +374,10 @@ fn summary(
         ),
         None => String::new(),
     };
-    let census = match search_seconds {
+    let patterns = match search_seconds {
         Some(seconds) => format!(
             "  patterns      {} found of {} seen in two fibers or more, {} spurious; {seconds:.2} s for the first search\n",
-            outcome.census.found, outcome.census.seen, outcome.census.spurious
+            outcome.pattern_counts.found, outcome.pattern_counts.seen, outcome.pattern_counts.spurious
         ),
         None => String::new(),
     };
@@ -396,7 +396,7 @@ fn summary(
     }
     format!(
         "{verdict} after {} tensors; {coverage}\n\
-         {census}{open}\
+         {patterns}{open}\
         \x20 dictionary A  {:.1e}   relative error\n\
          {oracle}\
         \x20 codes X       {:.1e}   {support}, {:.2} patterns in a fiber\n\
@@ -464,9 +464,9 @@ impl StepRecord {
             mean_code_size: step.mean_code_size,
             patterns_active: step.activity.iter().filter(|count| **count > 0).count(),
             patterns: step.activity.len(),
-            patterns_found: progress.census.found,
-            patterns_seen: progress.census.seen,
-            spurious: progress.census.spurious,
+            patterns_found: progress.pattern_counts.found,
+            patterns_seen: progress.pattern_counts.seen,
+            spurious: progress.pattern_counts.spurious,
             waiting: learner.unexplained_fibers(),
             overdue: learner.overdue().len(),
             direct: step.solver_counts.direct,
@@ -518,9 +518,9 @@ impl OutcomeRecord {
             error_c: outcome.error_c,
             coverage_step: outcome.coverage_step,
             mean_code_size: outcome.mean_code_size,
-            patterns_found: outcome.census.found,
-            patterns_seen: outcome.census.seen,
-            spurious: outcome.census.spurious,
+            patterns_found: outcome.pattern_counts.found,
+            patterns_seen: outcome.pattern_counts.seen,
+            spurious: outcome.pattern_counts.spurious,
             init_seconds: search,
             oracle_error_a: outcome.oracle_error_a,
             seconds: seconds.as_secs_f64(),

@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use tensornoodl::metrics::Matching;
-use tensornoodl::recovery::Census;
+use tensornoodl::recovery::PatternCounts;
 use tensornoodl::synthetic::{Planted, PlantedTensor};
 use tensornoodl::{Codes, Dictionary, DiscoverParams, Error, Learner, Params, Passes, Shape, Tensor};
 
@@ -237,7 +237,7 @@ fn measure(
         method,
         seen: distances.len(),
         found: distances.iter().filter(|distance| **distance <= NEAR).count(),
-        spurious: Census::new(dictionary, truth, &shown)?.spurious,
+        spurious: PatternCounts::new(dictionary, truth, &shown)?.spurious,
         median_distance: distances.get(distances.len() / 2).copied().unwrap_or(0.0),
         error_a: (distances.iter().map(|d| d * d).sum::<f64>() / distances.len().max(1) as f64).sqrt(),
         error_x: matching.error_x(codes, &made.true_codes),

@@ -198,7 +198,7 @@ pub fn run(
         if step == most || (steps.is_none() && error <= TOLERANCE) {
             break;
         }
-        made = planted.tensor_in_place_of(step + 1, made);
+        made = planted.tensor_reusing(step + 1, made);
     }
     let PlantedTensor { tensor, true_codes, .. } = made;
     let matching = Matching::new(learner.dictionary(), truth)?;

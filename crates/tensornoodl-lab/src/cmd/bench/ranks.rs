@@ -165,10 +165,10 @@ impl<'a> Bench<'a> {
         let mut learner = Learner::new(small.start(small.paper_distance())?, Params::default())?;
         learner.join(Arc::clone(team));
         while learner.steps() < TENSORS {
-            learner.learn(&large.share(&**team, learner.steps() + 1).tensor)?;
+            learner.learn(&large.rank_tensor(&**team, learner.steps() + 1).tensor)?;
         }
         let own = small.tensor(TENSORS + 1).tensor;
-        let share = large.share(&**team, TENSORS + 1).tensor;
+        let share = large.rank_tensor(&**team, TENSORS + 1).tensor;
         let mut solo = learner.clone();
         solo.join(Arc::new(Solo));
         Ok(Bench { args, team, solo, own, learner, share })

@@ -7,7 +7,7 @@ use std::time::Instant;
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 use serde::Serialize;
-use tensornoodl::recovery::Census;
+use tensornoodl::recovery::PatternCounts;
 use tensornoodl::synthetic::{Plan, Planted};
 use tensornoodl::{Dictionary, DiscoverParams, Error, Tensor, discover};
 use tensornoodl_cli::memory;
@@ -179,10 +179,10 @@ fn measure(
             let begun = Instant::now();
             let dictionary = method(&made.tensor, args.patterns, seed)?;
             cell.seconds += begun.elapsed().as_secs_f64();
-            let census = Census::new(&dictionary, planted.true_dictionary(), &shown)?;
-            cell.patterns_seen += census.seen;
-            cell.patterns_found += census.found;
-            cell.spurious += census.spurious;
+            let counts = PatternCounts::new(&dictionary, planted.true_dictionary(), &shown)?;
+            cell.patterns_seen += counts.seen;
+            cell.patterns_found += counts.found;
+            cell.spurious += counts.spurious;
         }
     }
     for cell in &mut cells {

@@ -1,16 +1,12 @@
 //! FROSTT's text format, `.tns`: a line for each entry, its indices and its value, `#` for comments.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
+use std::io::{BufRead, Read};
 
-use flate2::bufread::MultiGzDecoder;
-use tensornoodl::Shape;
+use tensornoodl::{Shape, Tensor};
 
-use crate::Entries;
 use crate::error::Error;
-use crate::events::{At, Counter};
-use crate::table::array_places;
+pub use crate::input::open::open;
+use crate::input::row::{At, Push, array_places};
 
 /// Which column of a line holds what; the value comes last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,19 +46,45 @@ impl Layout {
     }
 }
 
-/// How what gzip packs begins.
-pub(crate) const GZIP: &[u8] = &[0x1f, 0x8b];
+/// Entries of one tensor, as a file has them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entries {
+    shape: Shape,
+    /// (feature, row, col, value).
+    values: Vec<(usize, usize, usize, f64)>,
+    fibers: usize,
+}
 
-/// Opens a file, `-` for standard input; what is compressed by gzip is unpacked.
-pub fn open(path: &Path) -> Result<Box<dyn BufRead>, Error> {
-    let cannot_read = |error| Error::Read { file: path.display().to_string(), error };
-    let raw: Box<dyn Read> = match path.to_str() {
-        Some("-") => Box::new(io::stdin()),
-        _ => Box::new(File::open(path).map_err(cannot_read)?),
-    };
-    let mut raw = BufReader::with_capacity(1 << 16, raw);
-    let packed = raw.fill_buf().map_err(cannot_read)?.starts_with(GZIP);
-    Ok(if packed { Box::new(BufReader::new(MultiGzDecoder::new(raw))) } else { Box::new(raw) })
+impl Entries {
+    /// The smallest shape that holds all of them.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Number of places that have entries.
+    pub fn fibers(&self) -> usize {
+        self.fibers
+    }
+
+    /// About how many bytes the tensor takes.
+    pub fn bytes(&self) -> f64 {
+        8.0 * self.shape.features as f64 * self.fibers as f64
+    }
+
+    /// The tensor. Entries at the same position are added.
+    pub fn tensor(&self) -> Result<Tensor<'static>, Error> {
+        Ok(Tensor::from_triplets(self.shape, &self.values)?)
+    }
 }
 
 /// A file whose lines are longer is something else.
@@ -101,12 +123,18 @@ pub fn read(input: impl BufRead, file: &str, layout: &Layout) -> Result<Entries,
 /// Reads all lines as rows of a table. Its indices are labels, so it does not matter where they start.
 ///
 /// The lines are further down by `shift` than they seem.
-pub(crate) fn table(input: impl BufRead, shift: u64, file: &str, counter: &mut Counter) -> Result<(), Error> {
-    let places = array_places(counter, file)?;
+pub(crate) fn rows(
+    input: impl BufRead,
+    shift: u64,
+    file: &str,
+    columns: &[String],
+    push: &mut Push<'_>,
+) -> Result<(), Error> {
+    let places = array_places(columns, file)?;
     let range = (0, u32::MAX as usize);
     lines(input, shift, file, ["index 1", "index 2", "index 3"], range, |line| {
         let fields: Vec<&str> = places.iter().map(|place| line.fields[*place]).collect();
-        counter.push(&fields, At { file, line: line.number })
+        push(&fields, At { file, line: line.number })
     })
 }
 

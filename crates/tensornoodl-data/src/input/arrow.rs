@@ -10,25 +10,26 @@ use arrow_schema::{DataType, Schema, TimeUnit};
 use jiff::SignedDuration;
 use jiff::civil::Time;
 
-use crate::axis::date;
 use crate::error::Error;
-use crate::events::{At, Counter, Events};
-use crate::query::Query;
-use crate::table::{count, places, text};
+use crate::input::row::{At, Push, places, text};
+use crate::input::time::date;
 
 /// Reads a table that comes in batches. `name` is what messages call it; they count its rows as lines.
 ///
 /// A field is the text that CSV would have: empty if it is null or NaN, and for a time whose column has a zone, the time in UTC. Arrow's
 /// own type stands here because it is how programs exchange tables.
-pub fn read(batches: impl RecordBatchReader, name: &str, query: Query) -> Result<Events, Error> {
-    count(name, query, |counter| {
-        let mut rows = Rows::new(&batches.schema(), name, counter)?;
-        for batch in batches {
-            let batch = batch.map_err(|error| broken(name, rows.next, error))?;
-            rows.push(&batch)?;
-        }
-        Ok(())
-    })
+pub(crate) fn rows(
+    batches: impl RecordBatchReader,
+    name: &str,
+    columns: &[String],
+    push: &mut Push<'_>,
+) -> Result<(), Error> {
+    let mut rows = Rows::new(&batches.schema(), name, columns, push)?;
+    for batch in batches {
+        let batch = batch.map_err(|error| broken(name, rows.next, error))?;
+        rows.push(&batch)?;
+    }
+    Ok(())
 }
 
 /// A batch that begins with this row, and is none.
@@ -38,11 +39,11 @@ fn broken(file: &str, first: u64, what: impl Display) -> Error {
 }
 
 /// Rows of batches, on their way to a counter.
-pub(crate) struct Rows<'a> {
+pub(crate) struct Rows<'a, 'b> {
     file: &'a str,
-    counter: &'a mut Counter,
+    push: &'a mut Push<'b>,
     /// The columns that are counted, and where they stand in a batch.
-    columns: Vec<String>,
+    columns: &'a [String],
     places: Vec<usize>,
     /// Memory for what is not text already, in each of the columns and in their dictionaries.
     written: Vec<Written>,
@@ -54,13 +55,17 @@ pub(crate) struct Rows<'a> {
 /// Rows that are made text at a time: some programs have all of a table in one batch.
 const PIECE: usize = 1 << 13;
 
-impl<'a> Rows<'a> {
+impl<'a, 'b> Rows<'a, 'b> {
     /// Of batches with this schema.
-    pub(crate) fn new(schema: &Schema, file: &'a str, counter: &'a mut Counter) -> Result<Rows<'a>, Error> {
+    pub(crate) fn new(
+        schema: &Schema,
+        file: &'a str,
+        columns: &'a [String],
+        push: &'a mut Push<'b>,
+    ) -> Result<Rows<'a, 'b>, Error> {
         let known: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
-        let columns = counter.columns().to_vec();
-        let places = places(&columns, &known, file)?;
-        for (place, column) in places.iter().zip(&columns) {
+        let places = places(columns, &known, file)?;
+        for (place, column) in places.iter().zip(columns) {
             let kind = schema.field(*place).data_type();
             let values = if let DataType::Dictionary(_, values) = kind { values } else { kind };
             if cells(&new_empty_array(values), &mut Written::default()).is_none() {
@@ -69,7 +74,7 @@ impl<'a> Rows<'a> {
         }
         let memory = || columns.iter().map(|_| Written::default()).collect();
         let (written, dictionaries) = (memory(), memory());
-        Ok(Rows { file, counter, columns, places, written, dictionaries, next: 1 })
+        Ok(Rows { file, push, columns, places, written, dictionaries, next: 1 })
     }
 
     /// All rows of a batch.
@@ -81,7 +86,7 @@ impl<'a> Rows<'a> {
             broken(file, self.next, what)
         })?;
         let mut dictionaries: Vec<Option<Cells<'_>>> = Vec::new();
-        for ((array, column), memory) in arrays.iter().zip(&self.columns).zip(&mut self.dictionaries) {
+        for ((array, column), memory) in arrays.iter().zip(self.columns).zip(&mut self.dictionaries) {
             dictionaries.push(match array.as_any_dictionary_opt() {
                 Some(dictionary) => Some(
                     cells(dictionary.values(), memory)
@@ -105,10 +110,10 @@ impl<'a> Rows<'a> {
             for row in 0..length {
                 let at = At { file, line: self.next };
                 fields.clear();
-                for (cell, column) in cells_of.iter().zip(&self.columns) {
+                for (cell, column) in cells_of.iter().zip(self.columns) {
                     fields.push(text(cell(row), column, at)?);
                 }
-                self.counter.push(&fields, at)?;
+                (self.push)(&fields, at)?;
                 self.next += 1;
             }
         }

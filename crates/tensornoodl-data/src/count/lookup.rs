@@ -8,7 +8,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::{table, tns};
+use crate::input::csv;
+use crate::input::open::open;
 
 /// `people.csv(id,name)`: the labels are in one column of a CSV file, what is known of them in another.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
@@ -65,8 +66,8 @@ impl Lookup {
     pub fn read(&self) -> Result<BTreeMap<String, String>, Error> {
         let file = &self.file;
         let mut known: BTreeMap<String, String> = BTreeMap::new();
-        let input = tns::open(Path::new(file))?;
-        table::rows(input, 0, file, &self.columns, |fields, at| {
+        let input = open(Path::new(file))?;
+        csv::rows(input, 0, file, &self.columns, &mut |fields, at| {
             let (label, text) = (fields[0].trim(), fields[1].trim());
             if text.is_empty() {
                 return Ok(());

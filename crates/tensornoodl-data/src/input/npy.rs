@@ -9,26 +9,37 @@ use std::ops::Range;
 
 use ndarray_npy::ReadableElement;
 use ndarray_npy::npy::header::Header;
+use tensornoodl::Team;
 use tensornoodl::parallel::rank_range;
 use zip::ZipArchive;
 
 use crate::error::Error;
-use crate::events::{At, Counter};
-use crate::table::array_places;
+use crate::input::row::{At, Push, array_places};
 
 /// Reads an array n x J x K, or the share of a rank in it.
-pub(crate) fn npy(input: impl Read + Seek, file: &str, counter: &mut Counter) -> Result<(), Error> {
+pub(crate) fn npy(
+    input: impl Read + Seek,
+    file: &str,
+    team: &dyn Team,
+    columns: &[String],
+    push: &mut Push<'_>,
+) -> Result<(), Error> {
     let mut array = Array::new(input, Name { file, format: "NPY", array: "" })?;
-    let own = rank_range(counter.team(), array.count()?);
+    let own = rank_range(team, array.count()?);
     let skipped = own.start.checked_mul(array.size as u64).and_then(|bytes| i64::try_from(bytes).ok());
     let moved = array.input.seek_relative(skipped.unwrap_or(i64::MAX));
     moved.map_err(|error| array.name.broken(&ending(&error)))?;
     array.part = Some(own);
-    dense(array, counter)
+    dense(array, columns, push)
 }
 
 /// Reads the one array n x J x K that is in it; or `fibers`, p x n, and `places`, p x 2: the row and the col of each.
-pub(crate) fn npz(input: impl Read + Seek, file: &str, counter: &mut Counter) -> Result<(), Error> {
+pub(crate) fn npz(
+    input: impl Read + Seek,
+    file: &str,
+    columns: &[String],
+    push: &mut Push<'_>,
+) -> Result<(), Error> {
     let name = |array| Name { file, format: "NPZ", array };
     let mut archive = ZipArchive::new(input).map_err(|error| name("").broken(&error.to_string()))?;
     let names: Vec<String> = archive.file_names().map(str::to_owned).collect();
@@ -36,9 +47,9 @@ pub(crate) fn npz(input: impl Read + Seek, file: &str, counter: &mut Counter) ->
     match (named("fibers"), named("places"), &names[..]) {
         (Some(fibers), Some(places), _) => {
             let places = read_places(open(&mut archive, &names[places], name("places"))?)?;
-            sparse(open(&mut archive, &names[fibers], name("fibers"))?, &places, counter)
+            sparse(open(&mut archive, &names[fibers], name("fibers"))?, &places, columns, push)
         }
-        (_, _, [only]) => dense(open(&mut archive, only, name(""))?, counter),
+        (_, _, [only]) => dense(open(&mut archive, only, name(""))?, columns, push),
         _ => {
             let some: Vec<String> = names.iter().take(10).map(|name| format!("{name:?}")).collect();
             let rule = "it must have one array, or fibers and places";
@@ -56,8 +67,8 @@ fn open<'a, R: Read + Seek>(
     Array::new(input, name)
 }
 
-fn dense(array: Array<'_, impl Read>, counter: &mut Counter) -> Result<(), Error> {
-    let mut row = Row::new(counter, array.name.file)?;
+fn dense(array: Array<'_, impl Read>, columns: &[String], push: &mut Push<'_>) -> Result<(), Error> {
+    let mut row = Row::new(columns, push, array.name.file)?;
     row.line = array.part.as_ref().map_or(0, |part| part.start);
     array.entries("features, rows and cols", |index: [usize; 3], value| row.push(index, value))
 }
@@ -79,20 +90,25 @@ fn read_places(array: Array<'_, impl Read>) -> Result<[Vec<usize>; 2], Error> {
     Ok(places)
 }
 
-fn sparse(array: Array<'_, impl Read>, places: &[Vec<usize>; 2], counter: &mut Counter) -> Result<(), Error> {
+fn sparse(
+    array: Array<'_, impl Read>,
+    places: &[Vec<usize>; 2],
+    columns: &[String],
+    push: &mut Push<'_>,
+) -> Result<(), Error> {
     let (fibers, count) = (array.header.shape.first().copied().unwrap_or(0), places[0].len());
     if fibers != count {
         return Err(array.name.broken(&format!("there are {fibers} of them, and {count} places")));
     }
-    let mut row = Row::new(counter, array.name.file)?;
+    let mut row = Row::new(columns, push, array.name.file)?;
     array.entries("fibers and features", |[fiber, feature]: [usize; 2], value| {
         row.push([feature, places[0][fiber], places[1][fiber]], value)
     })
 }
 
 /// Entries as rows of a table.
-struct Row<'a> {
-    counter: &'a mut Counter,
+struct Row<'a, 'b> {
+    push: &'a mut Push<'b>,
     file: &'a str,
     /// Which of the texts are counted.
     places: Vec<usize>,
@@ -100,10 +116,10 @@ struct Row<'a> {
     texts: [String; 4],
 }
 
-impl<'a> Row<'a> {
-    fn new(counter: &'a mut Counter, file: &'a str) -> Result<Row<'a>, Error> {
-        let places = array_places(counter, file)?;
-        Ok(Row { counter, file, places, line: 0, texts: Default::default() })
+impl<'a, 'b> Row<'a, 'b> {
+    fn new(columns: &[String], push: &'a mut Push<'b>, file: &'a str) -> Result<Row<'a, 'b>, Error> {
+        let places = array_places(columns, file)?;
+        Ok(Row { push, file, places, line: 0, texts: Default::default() })
     }
 
     /// What is zero is no event.
@@ -119,7 +135,7 @@ impl<'a> Row<'a> {
         }
         let _ = write!(self.texts[3], "{value:e}");
         let fields: Vec<&str> = self.places.iter().map(|place| self.texts[*place].as_str()).collect();
-        self.counter.push(&fields, At { file: self.file, line: self.line })
+        (self.push)(&fields, At { file: self.file, line: self.line })
     }
 }
 

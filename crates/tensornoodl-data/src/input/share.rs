@@ -13,7 +13,7 @@ use tensornoodl::Team;
 use tensornoodl::parallel::{agree, get, put, rank_range};
 
 use crate::error::Error;
-use crate::tns;
+use crate::input::open::{self, GZIP};
 
 /// What a rank reads of a file.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl Part {
         }
         let name = path.display().to_string();
         let failed = |error| Error::Read { file: name.clone(), error };
-        let opened = agree(team, open(path))?;
+        let opened = agree(team, look(path))?;
         let lengths: Vec<u64> = team
             .gather(opened.length.to_le_bytes().to_vec())
             .iter()
@@ -112,7 +112,7 @@ impl Part {
         let own = own.start.max(first)..own.end.max(first);
 
         // What my bytes do, and how many lines they have.
-        let look = |file: &mut File| {
+        let effects = |file: &mut File| {
             let (mut effect, mut lines) = (NO_EFFECT, 0);
             pieces(file, own.clone(), |piece| {
                 let next = text.effect(piece);
@@ -122,7 +122,7 @@ impl Part {
             })?;
             Ok((effect, lines))
         };
-        let (effect, lines) = agree(team, look(&mut file).map_err(failed))?;
+        let (effect, lines) = agree(team, effects(&mut file).map_err(failed))?;
         let mut parcel = Vec::new();
         effect.iter().for_each(|state| put(&mut parcel, u64::from(*state)));
         put(&mut parcel, lines);
@@ -175,7 +175,7 @@ impl Part {
     /// What is to be read, and by how many lines it is further down than it seems.
     pub(crate) fn open(&self, path: &Path) -> Result<(Box<dyn BufRead>, u64), Error> {
         let Part::Records { head, range, shift } = self else {
-            return Ok((tns::open(path)?, 0));
+            return Ok((open::open(path)?, 0));
         };
         let seek = || {
             let mut file = File::open(path)?;
@@ -198,7 +198,7 @@ struct Opened {
     first: u64,
 }
 
-fn open(path: &Path) -> Result<Opened, Error> {
+fn look(path: &Path) -> Result<Opened, Error> {
     let name = || path.display().to_string();
     let opened = || {
         // To open a pipe is to wait for who writes to it.
@@ -210,7 +210,7 @@ fn open(path: &Path) -> Result<Opened, Error> {
         let mut start = Vec::new();
         Read::by_ref(&mut file).take(3).read_to_end(&mut start)?;
         let first = if start == BOM { 3 } else { 0 };
-        Ok(Some(Opened { file, length: about.len(), packed: start.starts_with(tns::GZIP), first }))
+        Ok(Some(Opened { file, length: about.len(), packed: start.starts_with(GZIP), first }))
     };
     if path.as_os_str() == "-" {
         return Err(Error::Once { file: "standard input".into() });

@@ -1,192 +1,22 @@
-//! Events in, labelled tensors out: rows of a table are counted or summed into cells (step, row, col, feature).
-//!
-//! A table is read once, in any order. Held are the labels, and the cells that are not empty: 40 bytes or so for each, 80 for sums, however
-//! many rows fall into it; with [`Query::average_over`] also the distinct values of that column at each place.
+//! Counts rows of a table into cells.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
 use std::thread::{self, JoinHandle};
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use tensornoodl::parallel::{ExactSum, Solo, get, put};
-use tensornoodl::{Place, Shape, Team, Tensor};
+use tensornoodl::{Place, Team};
 
+use crate::count::cells::{Cells, Event, Sums};
+use crate::count::collector::{Collector, intern, united};
+use crate::count::events::Events;
+use crate::count::filter::Filter;
+use crate::count::labels::Labels;
+use crate::count::query::{Query, Value};
+use crate::count::tally::Tally;
 use crate::error::Error;
-use crate::labels::{Collector, Labels, in_order, intern, number, united};
-use crate::query::{Filter, Query, Value};
-
-/// What was read, and what was left out.
-#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-pub struct Tally {
-    /// Rows of the table.
-    pub events: u64,
-    /// Rows that a filter left out.
-    pub filtered: u64,
-    /// Rows without a value in a column that is needed.
-    pub missing: u64,
-    /// Rows outside the bounds of a grid.
-    pub outside: u64,
-    /// Labels of the row axis that [`Query::keep_rows`] left out, and their rows of the table.
-    pub dropped_labels: usize,
-    /// The latter.
-    pub dropped: u64,
-}
-
-impl Tally {
-    /// Rows that count.
-    pub fn used(&self) -> u64 {
-        let left_out = [self.filtered, self.missing, self.outside, self.dropped];
-        left_out.iter().fold(self.events, |used, out| used.saturating_sub(*out))
-    }
-}
-
-/// A table, counted.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Events {
-    /// Labels of the features.
-    pub features: Labels,
-    /// Labels of the rows.
-    pub rows: Labels,
-    /// Labels of the cols.
-    pub cols: Labels,
-    /// Labels of the steps, in order; none without a step axis.
-    pub steps: Option<Labels>,
-    /// What each row belongs to, and each col; empty where that is not known, and altogether unless asked for.
-    pub row_groups: Vec<String>,
-    /// The latter.
-    pub col_groups: Vec<String>,
-    /// What was read.
-    pub tally: Tally,
-    /// (step, row, col, feature) and value, in this order.
-    cells: Vec<([u32; 4], f64)>,
-}
-
-impl Events {
-    /// n, J and K.
-    pub fn shape(&self) -> Shape {
-        Shape {
-            features: self.features.names.len(),
-            rows: self.rows.names.len(),
-            cols: self.cols.names.len(),
-        }
-    }
-
-    /// Tensors of the stream.
-    pub fn steps(&self) -> usize {
-        self.steps.as_ref().map_or(1, |steps| steps.names.len())
-    }
-
-    /// Cells that are not empty.
-    pub fn cells(&self) -> usize {
-        self.cells.len()
-    }
-
-    /// Places that have cells, over all steps.
-    pub fn fibers(&self) -> usize {
-        self.cells.chunk_by(|a, b| a.0[..3] == b.0[..3]).count()
-    }
-
-    /// About how many bytes the largest tensor takes.
-    pub fn bytes(&self) -> f64 {
-        let steps = self.cells.chunk_by(|a, b| a.0[0] == b.0[0]);
-        let fibers = steps.map(|cells| cells.chunk_by(|a, b| a.0[..3] == b.0[..3]).count()).max();
-        8.0 * self.features.names.len() as f64 * fibers.unwrap_or(0) as f64
-    }
-
-    /// The sum over all cells.
-    pub fn sum(&self) -> f64 {
-        self.cells.iter().map(|cell| cell.1).sum()
-    }
-
-    /// Takes the features of a model, in their order; cells of others are left out. Returns how many.
-    pub fn align(&mut self, names: &[String]) -> usize {
-        let places: FxHashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
-        let place: Vec<Option<u32>> =
-            self.features.names.iter().map(|name| places.get(name.as_str()).copied()).collect();
-        let before = self.cells.len();
-        self.cells.retain_mut(|(key, _)| match place[key[3] as usize] {
-            Some(place) => {
-                key[3] = place;
-                true
-            }
-            None => false,
-        });
-        self.cells.sort_unstable_by_key(|cell| cell.0);
-        self.features.names = names.to_vec();
-        before - self.cells.len()
-    }
-
-    /// The query that it was read by, with the bounds of grids as they turned out.
-    pub fn resolve(&self, query: Query) -> Query {
-        Query {
-            feature: self.features.axis.clone(),
-            row: self.rows.axis.clone(),
-            col: self.cols.axis.clone(),
-            step: self.steps.as_ref().map(|steps| steps.axis.clone()),
-            ..query
-        }
-    }
-
-    /// Gives rows and cols the labels of both.
-    pub(crate) fn square(&mut self) {
-        let mut names: Vec<String> = [self.rows.names.as_slice(), &self.cols.names].concat();
-        in_order(&mut names, |name| name);
-        names.dedup();
-        let places: FxHashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
-        let place =
-            |old: &Labels| -> Vec<u32> { old.names.iter().map(|name| places[name.as_str()]).collect() };
-        let (rows, cols) = (place(&self.rows), place(&self.cols));
-        for (key, _) in &mut self.cells {
-            (key[1], key[2]) = (rows[key[1] as usize], cols[key[2] as usize]);
-        }
-        // In the same order as before: in order they were, and are.
-        self.cells.sort_unstable_by_key(|cell| cell.0);
-        (self.rows.names, self.cols.names) = (names.clone(), names);
-    }
-
-    /// What rows and cols belong to.
-    pub fn group(&mut self, known: &BTreeMap<String, String>) {
-        let groups = |labels: &Labels| {
-            labels.names.iter().map(|name| known.get(name).cloned().unwrap_or_default()).collect()
-        };
-        (self.row_groups, self.col_groups) = (groups(&self.rows), groups(&self.cols));
-    }
-
-    /// Names rows and cols; a label that has no name stays as it is, and one whose name is another's too stands beside it.
-    pub fn name(&mut self, known: &BTreeMap<String, String>) {
-        for labels in [&mut self.rows, &mut self.cols] {
-            let mut times: FxHashMap<&str, usize> = FxHashMap::default();
-            let named = |label: &String| known.get(label).map_or(label.clone(), Clone::clone);
-            let names: Vec<String> = labels.names.iter().map(named).collect();
-            names.iter().for_each(|name| *times.entry(name).or_default() += 1);
-            let unique = |(name, label): (&String, &String)| match times[name.as_str()] {
-                1 => name.clone(),
-                _ => format!("{name} ({label})"),
-            };
-            labels.names = names.iter().zip(&labels.names).map(unique).collect();
-        }
-    }
-
-    /// One tensor of the stream, from 0.
-    pub fn tensor(&self, step: usize) -> Result<Tensor<'static>, Error> {
-        let first = self.cells.partition_point(|cell| (cell.0[0] as usize) < step);
-        let cells = self.cells[first..].iter().take_while(|cell| cell.0[0] as usize == step);
-        let entries: Vec<(usize, usize, usize, f64)> = cells
-            .map(|&([_, row, col, feature], value)| (feature as usize, row as usize, col as usize, value))
-            .collect();
-        Ok(Tensor::from_triplets(self.shape(), &entries)?)
-    }
-}
-
-/// Where a field stands, for messages.
-#[derive(Debug, Clone, Copy)]
-pub struct At<'a> {
-    /// The file.
-    pub file: &'a str,
-    /// The line, or the row where a file has no lines; from 1.
-    pub line: u64,
-}
+use crate::input::row::{At, number};
 
 /// Counts events as they come.
 #[derive(Debug)]
@@ -213,89 +43,6 @@ pub struct Counter {
 
 /// Events of a batch.
 const BATCH: usize = 1 << 14;
-
-/// The cell of an event, its value, and what is averaged over.
-#[derive(Debug)]
-struct Event {
-    cell: [u32; 4],
-    value: f64,
-    averaged: Option<u32>,
-}
-
-/// What fell into each cell; and at each place, the distinct values of what is averaged over.
-#[derive(Debug)]
-struct Sums {
-    cells: Cells,
-    averaged: FxHashSet<([u32; 3], u32)>,
-}
-
-/// Events of each cell, or their sums and how many they are.
-#[derive(Debug)]
-enum Cells {
-    Counted(FxHashMap<[u32; 4], u64>),
-    Summed(FxHashMap<[u32; 4], (ExactSum, u64)>),
-}
-
-impl Cells {
-    fn add(&mut self, at: [u32; 4], sum: &ExactSum, count: u64) {
-        match self {
-            Cells::Counted(cells) => *cells.entry(at).or_default() += count,
-            Cells::Summed(cells) => {
-                let cell = cells.entry(at).or_default();
-                cell.0.merge(sum);
-                cell.1 += count;
-            }
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Cells::Counted(cells) => cells.len(),
-            Cells::Summed(cells) => cells.len(),
-        }
-    }
-
-    /// How many events each cell has.
-    fn counts(&self) -> Box<dyn Iterator<Item = ([u32; 4], u64)> + '_> {
-        match self {
-            Cells::Counted(cells) => Box::new(cells.iter().map(|(at, count)| (*at, *count))),
-            Cells::Summed(cells) => Box::new(cells.iter().map(|(at, cell)| (*at, cell.1))),
-        }
-    }
-
-    fn into_iter(self) -> Box<dyn Iterator<Item = ([u32; 4], (ExactSum, u64))>> {
-        match self {
-            Cells::Counted(cells) => {
-                Box::new(cells.into_iter().map(|(at, count)| (at, (ExactSum::default(), count))))
-            }
-            Cells::Summed(cells) => Box::new(cells.into_iter()),
-        }
-    }
-}
-
-impl Sums {
-    fn new(value: &Value) -> Sums {
-        let cells = match value {
-            Value::Count => Cells::Counted(FxHashMap::default()),
-            Value::Sum(_) | Value::Mean(_) => Cells::Summed(FxHashMap::default()),
-        };
-        Sums { cells, averaged: FxHashSet::default() }
-    }
-
-    fn add(&mut self, batch: Vec<Event>) {
-        for Event { cell: at, value, averaged } in batch {
-            match &mut self.cells {
-                Cells::Counted(cells) => *cells.entry(at).or_default() += 1,
-                Cells::Summed(cells) => {
-                    let cell = cells.entry(at).or_default();
-                    cell.0.add(value);
-                    cell.1 += 1;
-                }
-            }
-            self.averaged.extend(averaged.map(|label| ([at[0], at[1], at[2]], label)));
-        }
-    }
-}
 
 impl Counter {
     /// Counts for a query.
@@ -350,11 +97,6 @@ impl Counter {
     /// Where every rank is given all rows: each takes every so manyth.
     pub(crate) fn take_turns(&mut self) {
         self.turn = Some(0);
-    }
-
-    /// This rank, and how many there are.
-    pub(crate) fn team(&self) -> &dyn Team {
-        &*self.team
     }
 
     /// The columns it wants, in the order of the fields of [`Counter::push`].
@@ -529,7 +271,8 @@ impl Counter {
         self.team.sum(&mut counts);
         [*events, *filtered, *missing, *outside] = [0, 1, 2, 3].map(|at| counts[at] as u64);
         if counts[4] == 0 {
-            return Err(Error::NoEvents { file: file.into(), tally: self.tally });
+            let Tally { events, filtered, missing, outside, dropped, .. } = self.tally;
+            return Err(Error::NoEvents { file: file.into(), events, filtered, missing, outside, dropped });
         }
         let mut labels = labels.into_iter().rev();
         let mut next =

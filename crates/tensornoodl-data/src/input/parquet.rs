@@ -20,10 +20,9 @@ use parquet::schema::types::{SchemaDescriptor, Type};
 use tensornoodl::Team;
 use tensornoodl::parallel::rank_range;
 
-use crate::arrow::Rows;
 use crate::error::Error;
-use crate::events::Counter;
-use crate::table::places;
+use crate::input::arrow::Rows;
+use crate::input::row::{Push, places};
 
 /// Rows of a batch.
 const BATCH: usize = 1 << 13;
@@ -32,7 +31,13 @@ const BATCH: usize = 1 << 13;
 const LONGEST: i32 = 1 << 12;
 
 /// Reads all rows, or the share of a rank in them; messages count them as lines.
-pub(crate) fn read(input: File, file: &str, counter: &mut Counter) -> Result<(), Error> {
+pub(crate) fn rows(
+    input: File,
+    file: &str,
+    team: &dyn Team,
+    columns: &[String],
+    push: &mut Push<'_>,
+) -> Result<(), Error> {
     let broken = |what: String| Error::Format { file: file.into(), format: "Parquet", what };
     let failed = |error: ParquetError| broken(error.to_string().replace('\n', " "));
     let contradiction = || broken("it contradicts itself".into());
@@ -40,16 +45,15 @@ pub(crate) fn read(input: File, file: &str, counter: &mut Counter) -> Result<(),
     let reader = guarded(|| SerializedFileReader::new(again)).ok_or_else(contradiction)?.map_err(failed)?;
     let schema = reader.metadata().file_metadata().schema();
     let known: Vec<String> = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
-    let columns = counter.columns().to_vec();
-    let places = places(&columns, &known, file)?;
+    let places = places(columns, &known, file)?;
     let groups = reader.metadata().row_groups().iter().map(|group| group.num_rows().max(0) as u64);
-    let part = Part::of(groups, counter.team());
-    guarded(|| check_dictionaries(&reader, &part.groups, &columns))
+    let part = Part::of(groups, team);
+    guarded(|| check_dictionaries(&reader, &part.groups, columns))
         .ok_or_else(contradiction)?
         .map_err(failed)?;
     let batches = guarded(|| batches(input, reader.metadata(), &places, &part));
     let mut batches = batches.ok_or_else(contradiction)?.map_err(failed)?;
-    let mut rows = Rows::new(&batches.schema(), file, counter)?;
+    let mut rows = Rows::new(&batches.schema(), file, columns, push)?;
     rows.next += part.first;
     while let Some(batch) = guarded(|| batches.next()).ok_or_else(contradiction)? {
         let batch = batch.map_err(|error| broken(format!("rows from {}: {error}", rows.next)))?;

@@ -3,31 +3,15 @@
 use std::hash::Hasher;
 
 use rustc_hash::{FxHashMap, FxHasher};
+use tensornoodl::Team;
 use tensornoodl::parallel::{get, put};
-use tensornoodl::{Shape, Team, Tensor};
 
-use crate::axis::{Axis, Grid, MOST_FEATURES, Unit, time};
+use crate::count::axis::{Axis, MOST_FEATURES};
+use crate::count::grid::Grid;
+use crate::count::labels::in_order;
 use crate::error::Error;
-use crate::events::At;
-
-/// The labels of one axis, and what they are.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Labels {
-    /// What they are made of.
-    pub axis: Axis,
-    /// In order.
-    pub names: Vec<String>,
-}
-
-impl Labels {
-    /// The unit of a time axis.
-    pub fn unit(&self) -> Option<Unit> {
-        match self.axis {
-            Axis::Time(unit, _) => Some(unit),
-            _ => None,
-        }
-    }
-}
+use crate::input::row::{At, number, wrong};
+use crate::input::time::time;
 
 /// What an axis has met, in order of appearance.
 #[derive(Debug)]
@@ -169,7 +153,7 @@ impl Collector {
                 let (first, last) = (met.first().copied().unwrap_or(0), met.last().copied().unwrap_or(0));
                 let all = match (&self.axis, is_feature) {
                     (_, false) => met,
-                    (Axis::Time(unit, _), true) => unit.between(first, last),
+                    (Axis::Time(unit, _), true) => unit.between(first, last, MOST_FEATURES + 1),
                     _ if last.abs_diff(first) > MOST_FEATURES as u64 => (0..=MOST_FEATURES as i64).collect(),
                     _ => (first..=last).collect(),
                 };
@@ -223,42 +207,6 @@ impl Collector {
     }
 }
 
-/// The same tensor with the features of a model, in their order; what the model does not know is left out. Also returns how many
-/// entries that are.
-pub fn align(
-    tensor: &Tensor<'_>,
-    features: &[String],
-    model: &[String],
-) -> Result<(Tensor<'static>, usize), Error> {
-    let places: FxHashMap<&str, usize> = model.iter().map(String::as_str).zip(0..).collect();
-    let place: Vec<Option<usize>> = features.iter().map(|name| places.get(name.as_str()).copied()).collect();
-    let mut values = vec![0.0; model.len() * tensor.fibers()];
-    let mut lost = 0;
-    for (fiber, aligned) in values.chunks_exact_mut(model.len()).enumerate() {
-        for (value, place) in tensor.fiber(fiber).iter().zip(&place) {
-            match place {
-                Some(place) => aligned[*place] = *value,
-                None => lost += usize::from(*value != 0.0),
-            }
-        }
-    }
-    let shape = Shape { features: model.len(), ..tensor.shape() };
-    Ok((Tensor::from_fibers(shape, values, tensor.places().to_vec())?, lost))
-}
-
-/// Sorts by label: as numbers if all are, so that 9 comes before 10, and 1 and 1.0 in some order that is always the same.
-pub(crate) fn in_order<T>(labels: &mut [T], label: impl Fn(&T) -> &str) {
-    let number = |text: &str| text.parse().ok().filter(|number: &f64| number.is_finite());
-    if labels.iter().all(|one| number(label(one)).is_some()) {
-        labels.sort_by(|a, b| {
-            let (a, b) = (label(a), label(b));
-            f64::total_cmp(&number(a).unwrap_or(0.0), &number(b).unwrap_or(0.0)).then_with(|| a.cmp(b))
-        });
-    } else {
-        labels.sort_by(|a, b| label(a).cmp(label(b)));
-    }
-}
-
 /// What all ranks have of something, each once and in one order; and for each number that this rank has given to its own, its place
 /// there. Every one goes to a rank that its bytes tell, so that nobody is sent the same by all.
 pub(crate) fn united(team: &dyn Team, own: &[(&[u8], u32)]) -> (Vec<Vec<u8>>, Vec<u32>) {
@@ -307,25 +255,4 @@ pub(crate) fn intern(labels: &mut FxHashMap<Box<str>, u32>, label: &str) -> u32 
     let id = labels.len() as u32;
     labels.insert(label.into(), id);
     id
-}
-
-/// The number that a field holds.
-pub(crate) fn number(text: &str, column: &str, at: At<'_>) -> Result<f64, Error> {
-    let finite = |number: &f64| number.abs() <= 1e100;
-    text.trim()
-        .parse()
-        .ok()
-        .filter(finite)
-        .ok_or_else(|| wrong(text, column, at, "a number of at most 1e100"))
-}
-
-fn wrong(text: &str, column: &str, at: At<'_>, rule: &str) -> Error {
-    Error::Field {
-        file: at.file.into(),
-        line: at.line,
-        column: column.into(),
-        // A field may be anything; a message is one line.
-        value: text.chars().take(40).collect(),
-        rule: rule.into(),
-    }
 }
