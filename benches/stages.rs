@@ -1,6 +1,6 @@
 //! Each stage at sizes of the paper (n = 300): `cargo bench -p benches`.
 //!
-//! Times on shared machines lie; `noodl bench limit` measures ratios in one run. These are for comparing two
+//! Times on shared machines lie; `noodl-lab bench limit` measures ratios in one run. These are for comparing two
 //! versions of the code: `cargo bench -p benches -- --save-baseline before`, change it, `cargo bench -p benches -- --baseline before`.
 
 #![allow(missing_docs, clippy::unwrap_used)]
