@@ -76,7 +76,7 @@ fn unsettled_codes_are_counted_and_never_harm() {
         let mut learner = Learner::new(patterns.clone(), params).unwrap();
         let tensor = Tensor::from_triplets(shape(4, 1, 1), &[(0, 0, 0, 4.0), (1, 0, 0, 2.0)]).unwrap();
         let step = learner.learn(&tensor).unwrap();
-        assert_eq!((step.solver_counts.unsettled, step.codes.matrix().nnz()), (1, 0));
+        assert_eq!((step.solver_counts.unconverged, step.codes.matrix().nnz()), (1, 0));
         assert_eq!(learner.dictionary(), &patterns);
     }
 }
@@ -95,8 +95,8 @@ fn a_limit_that_the_iteration_does_not_reach_is_not_claimed() {
         Learner::new(start.clone(), params).unwrap().learn(&tensor).unwrap().solver_counts
     };
     assert_eq!(roads(0.8, Solver::Direct).direct, 1);
-    assert_eq!(roads(0.95, Solver::Iht).unsettled, 1);
-    assert_eq!(roads(0.95, Solver::Direct).unsettled, 1);
+    assert_eq!(roads(0.95, Solver::Iht).unconverged, 1);
+    assert_eq!(roads(0.95, Solver::Direct).unconverged, 1);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn every_fiber_is_counted_on_its_road() {
     let tensor = Tensor::from_fibers(shape(3, fibers as usize, 1), values, places).unwrap();
     let roads = |params| {
         let roads = Learner::new(identity(3), params).unwrap().learn(&tensor).unwrap().solver_counts;
-        (roads.direct, roads.iht, roads.unsettled)
+        (roads.direct, roads.iht, roads.unconverged)
     };
     assert_eq!(roads(Params::default()), (700, 0, 0));
     assert_eq!(roads(Params { solver: Solver::Iht, ..Params::default() }), (0, 700, 0));

@@ -82,7 +82,7 @@ fn direct_codes_are_the_limit_of_iht() {
     let codes = learner.encode(&tensor).unwrap();
     assert_near(&dense(codes.matrix()).concat(), &columns(&golden["direct_codes"]).concat(), 1e-12);
     let roads = learner.learn(&tensor).unwrap().solver_counts;
-    assert!(roads.direct > 0 && roads.iht > 0 && roads.unsettled == 0, "both roads are taken: {roads:?}");
+    assert!(roads.direct > 0 && roads.iht > 0 && roads.unconverged == 0, "both roads are taken: {roads:?}");
 }
 
 #[test]

@@ -178,6 +178,6 @@ fn direct_solver_is_the_limit_of_iht() {
         let found = learner.encode(&tensor).unwrap();
         assert_near(&dense(found.matrix()), &limit, 1e-12, "codes");
         let roads = learner.learn(&tensor).unwrap().solver_counts;
-        assert!(roads.direct > 0 && roads.unsettled == 0, "{roads:?}");
+        assert!(roads.direct > 0 && roads.unconverged == 0, "{roads:?}");
     }
 }

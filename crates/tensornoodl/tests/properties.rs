@@ -99,7 +99,7 @@ proptest! {
         let direct = Learner::new(dictionary.clone(), params.clone()).unwrap();
         let iht = Learner::new(dictionary, Params { solver: Solver::Iht, ..params }).unwrap();
         let roads = iht.clone().learn(&tensor).unwrap().solver_counts;
-        prop_assume!(roads.unsettled == 0);
+        prop_assume!(roads.unconverged == 0);
         let (direct, iht) = (direct.encode(&tensor).unwrap(), iht.encode(&tensor).unwrap());
         for (a, b) in direct.matrix().columns().zip(iht.matrix().columns()) {
             let support = |code: &[(u32, f64)]| code.iter().map(|e| e.0).collect::<Vec<_>>();
@@ -114,7 +114,7 @@ proptest! {
         let params = Params { iht_steps: 20_000, ..Params::default() };
         let mut learner = Learner::new(dictionary.clone(), params.clone()).unwrap();
         let codes = learner.encode(&tensor).unwrap();
-        prop_assume!(learner.learn(&tensor).unwrap().solver_counts.unsettled == 0);
+        prop_assume!(learner.learn(&tensor).unwrap().solver_counts.unconverged == 0);
         for (f, code) in codes.matrix().columns().enumerate() {
             let mut residual = tensor.fiber(f).to_vec();
             for &(i, x) in code {

@@ -165,7 +165,7 @@ fn the_same_bits_for_any_number_of_threads() {
                 let params = Params { rule, solver, passes, ..Params::default() };
                 let mut recovery = Recovery::new(Planted::new(plan).unwrap(), 0.35, params).unwrap();
                 let steps: Vec<_> = (0..3).map(|_| recovery.advance().unwrap().step).collect();
-                assert!(solver == Solver::Iht || 3 * steps[2].solver_counts.guessed > steps[2].fibers);
+                assert!(solver == Solver::Iht || 3 * steps[2].solver_counts.predicted > steps[2].fibers);
                 let factors = steps[2].codes.untangle();
                 let codes: Vec<_> = steps.into_iter().map(|step| (step.codes, step.solver_counts)).collect();
                 (recovery.learner().dictionary().clone(), codes, factors)

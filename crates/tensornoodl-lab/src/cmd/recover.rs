@@ -283,7 +283,7 @@ pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
         let traffic = team.traffic() - before;
         errors.push(now.error_a);
         if args.start == From::Data {
-            init_seconds.get_or_insert(now.step.search_time.as_secs_f64());
+            init_seconds.get_or_insert(now.step.times.search.as_secs_f64());
         }
         if args.json && speaks {
             let mut record = StepRecord::new(&now, recovery.learner());
@@ -438,11 +438,11 @@ impl StepRecord {
             overdue: learner.overdue().len(),
             direct: step.solver_counts.direct,
             iht: step.solver_counts.iht,
-            unsettled: step.solver_counts.unsettled,
+            unsettled: step.solver_counts.unconverged,
             passes: step.passes,
-            encode_seconds: step.encode_time.as_secs_f64(),
-            update_seconds: step.update_time.as_secs_f64(),
-            search_seconds: step.search_time.as_secs_f64(),
+            encode_seconds: step.times.encode.as_secs_f64(),
+            update_seconds: step.times.update.as_secs_f64(),
+            search_seconds: step.times.search.as_secs_f64(),
             exchanges: None,
             sent_bytes: None,
         }

@@ -179,8 +179,8 @@ fn measure(
         let begun = Instant::now();
         let step = working.learn(&tensor)?;
         steps.push(begun.elapsed().as_secs_f64());
-        encodes.push(step.encode_time.as_secs_f64());
-        updates.push(step.update_time.as_secs_f64());
+        encodes.push(step.times.encode.as_secs_f64());
+        updates.push(step.times.update.as_secs_f64());
         untangles.push(seconds(|| std::hint::black_box(step.codes.untangle())));
         drop(step);
         if rayon::current_num_threads() > 1 {
@@ -223,7 +223,7 @@ fn measure(
         ratio: step_seconds / product_f64_seconds,
         speedup,
         product_speedup,
-        fallback_share: (roads.iht + roads.unsettled) as f64 / step.fibers.max(1) as f64,
+        fallback_share: (roads.iht + roads.unconverged) as f64 / step.fibers.max(1) as f64,
         peak_rss_bytes,
         input_bytes: (size_of_val(tensor.values()) + size_of_val(tensor.places())) as u64,
     })

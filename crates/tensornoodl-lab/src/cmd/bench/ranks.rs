@@ -143,8 +143,8 @@ pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
             beside.push(all);
             together.push(spread);
             exchange.push(traffic.time.as_secs_f64());
-            encode.extend(step.as_ref().map(|(step, _)| step.encode_time.as_secs_f64()));
-            update.extend(step.as_ref().map(|(step, _)| step.update_time.as_secs_f64()));
+            encode.extend(step.as_ref().map(|(step, _)| step.times.encode.as_secs_f64()));
+            update.extend(step.as_ref().map(|(step, _)| step.times.update.as_secs_f64()));
         }
     }
     let sums = sums(team, args.repeats, traffic.bytes as usize);
