@@ -1,21 +1,30 @@
-//! Patterns as SVG: a line over time, a week of hours, a court or another grid, bars for anything else.
+//! Pictures of patterns as SVG: a line over time, a heat map of the hours of a week, a heat map over a basketball court or
+//! another grid, and bars for any other feature axis.
 
 use std::fmt::Write;
 
 use tensornoodl_data::{Axis, Card, Grid, Unit};
 
+/// Width of every picture, in SVG units.
 const WIDTH: f64 = 640.0;
 
-/// The picture that fits the feature axis.
+/// Largest number of points with a tooltip: more are too close to point at, and would make the page large.
+const MOST_TOOLTIPS: usize = 400;
+
+/// Largest number of bars.
+const MOST_BARS: usize = 20;
+
+/// Returns the picture of a pattern. The feature axis determines its kind.
 pub(crate) fn pattern(values: &[f64], card: &Card, title: &str) -> String {
     match &card.query.feature {
-        Axis::Grid(grid) => plane(values, grid, &card.features, title),
+        Axis::Grid(grid) => heat_map(values, grid, &card.features, title),
         Axis::Time(Unit::WeekHour, _) => week(values, &card.features, title),
         Axis::Time(..) | Axis::Bin(..) => line(values, &card.features, title, None),
         Axis::Column(_) => bars(values, &card.features, title),
     }
 }
 
+/// Opens an SVG element of this height.
 fn begin(height: f64, title: &str) -> String {
     let title = escape(title);
     format!(
@@ -24,24 +33,27 @@ fn begin(height: f64, title: &str) -> String {
     )
 }
 
-pub(crate) fn escape(text: &str) -> String {
+/// Escapes a text for XML.
+fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// White at 0, blue above and orange below: told apart by the colour-blind too.
+/// Returns the color of a value between -1 and 1: white at 0, blue above, orange below. Color-blind people can tell these
+/// apart, too.
 fn color(share: f64) -> String {
-    let (share, full) =
-        (share.clamp(-1.0, 1.0), if share >= 0.0 { [11.0, 110.0, 153.0] } else { [194.0, 87.0, 26.0] });
-    let [r, g, b] = full.map(|full| (255.0 + (full - 255.0) * share.abs()).round() as u8);
+    let full = if share >= 0.0 { [11.0, 110.0, 153.0] } else { [194.0, 87.0, 26.0] };
+    let strength = share.clamp(-1.0, 1.0).abs();
+    let [r, g, b] = full.map(|full| (255.0 + (full - 255.0) * strength).round() as u8);
     format!("#{r:02x}{g:02x}{b:02x}")
 }
 
+/// Returns the largest magnitude, which is positive also for zeros.
 fn largest(values: &[f64]) -> f64 {
-    values.iter().fold(f64::MIN_POSITIVE, |most, value| most.max(value.abs()))
+    values.iter().fold(f64::MIN_POSITIVE, |largest, value| largest.max(value.abs()))
 }
 
-/// About six labels below an axis.
-fn labels(svg: &mut String, names: &[String], x_of: impl Fn(f64) -> f64, y: f64) {
+/// Writes about six labels below a horizontal axis.
+fn axis_labels(svg: &mut String, names: &[String], x_of: impl Fn(f64) -> f64, y: f64) {
     let every = names.len().div_ceil(6).max(1);
     for (at, name) in names.iter().enumerate().step_by(every) {
         let _ = write!(
@@ -53,19 +65,20 @@ fn labels(svg: &mut String, names: &[String], x_of: impl Fn(f64) -> f64, y: f64)
     }
 }
 
-/// With `whole`, values are shares of it, and the axis goes that far.
-fn line(values: &[f64], names: &[String], title: &str, whole: Option<f64>) -> String {
+/// Returns a line through the values. With `full_scale`, values are shares of it, and the vertical axis reaches up to it, with
+/// marks at 0, 50 and 100 %.
+fn line(values: &[f64], names: &[String], title: &str, full_scale: Option<f64>) -> String {
     let (left, top, height) = (46.0, 8.0, 130.0);
     let mut svg = begin(176.0, title);
     let low = values.iter().copied().fold(0.0, f64::min);
-    let high = values.iter().copied().fold(whole.unwrap_or(0.0), f64::max).max(low + f64::MIN_POSITIVE);
+    let high = values.iter().copied().fold(full_scale.unwrap_or(0.0), f64::max).max(low + f64::MIN_POSITIVE);
     let steps = (values.len().max(2) - 1) as f64;
     let x_of = |at: f64| left + (WIDTH - 2.0 * left) * at / steps;
     let y_of = |value: f64| top + height * (high - value) / (high - low);
     let zero = y_of(0.0);
-    for (value, text) in
-        whole.map_or(Vec::new(), |whole| vec![(0.0, "0 %"), (whole / 2.0, "50 %"), (whole, "100 %")])
-    {
+    let marks =
+        full_scale.map_or(Vec::new(), |full| vec![(0.0, "0 %"), (full / 2.0, "50 %"), (full, "100 %")]);
+    for (value, text) in marks {
         let y = y_of(value);
         let _ = write!(
             svg,
@@ -89,8 +102,8 @@ fn line(values: &[f64], names: &[String], title: &str, whole: Option<f64>) -> St
         x_of(steps),
         points.join(" ")
     );
-    // More lie too close to be pointed at, and would make the page large.
-    for (at, (value, name)) in values.iter().zip(names).enumerate().filter(|_| values.len() <= 400) {
+    for (at, (value, name)) in values.iter().zip(names).enumerate().filter(|_| values.len() <= MOST_TOOLTIPS)
+    {
         let _ = write!(
             svg,
             "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"6\" fill=\"#000\" fill-opacity=\"0\"><title>{}: {value:.3}</title></circle>",
@@ -99,19 +112,20 @@ fn line(values: &[f64], names: &[String], title: &str, whole: Option<f64>) -> St
             escape(name)
         );
     }
-    labels(&mut svg, names, x_of, top + height + 24.0);
+    axis_labels(&mut svg, names, x_of, top + height + 24.0);
     svg + "</svg>"
 }
 
+/// Returns bars for the features with the largest values, largest magnitude first.
 fn bars(values: &[f64], names: &[String], title: &str) -> String {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*b].abs().total_cmp(&values[*a].abs()));
-    order.truncate(20);
-    let (row, left) = (20.0, 200.0);
-    let mut svg = begin(row * order.len() as f64 + 6.0, title);
-    let most = largest(values);
+    order.truncate(MOST_BARS);
+    let (row_height, left) = (20.0, 200.0);
+    let mut svg = begin(row_height * order.len() as f64 + 6.0, title);
+    let largest = largest(values);
     for (line, at) in order.into_iter().enumerate() {
-        let (y, share) = (row * line as f64 + 4.0, values[at] / most);
+        let (y, share) = (row_height * line as f64 + 4.0, values[at] / largest);
         let name: String = names[at].chars().take(28).collect();
         let _ = write!(
             svg,
@@ -131,8 +145,8 @@ fn bars(values: &[f64], names: &[String], title: &str) -> String {
     svg + "</svg>"
 }
 
-/// A square for each cell; rows of cells from the top.
-fn squares(
+/// Writes a colored rectangle with a tooltip for each cell, row by row from the top, `across` cells in a row.
+fn cells(
     svg: &mut String,
     values: &[f64],
     across: usize,
@@ -140,22 +154,23 @@ fn squares(
     (w, h): (f64, f64),
     names: &[String],
 ) {
-    let most = largest(values);
+    let largest = largest(values);
     for (at, (value, name)) in values.iter().zip(names).enumerate() {
         let (x, y) = (x0 + w * (at % across) as f64, y0 + h * (at / across) as f64);
         let _ = write!(
             svg,
             "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" fill=\"{}\"><title>{}: {value:.3}</title></rect>",
-            color(value / most),
+            color(value / largest),
             escape(name)
         );
     }
 }
 
+/// Returns a heat map of the hours of a week, one row for each day.
 fn week(values: &[f64], names: &[String], title: &str) -> String {
     let (left, w, h) = (44.0, 24.0, 22.0);
     let mut svg = begin(7.0 * h + 34.0, title);
-    squares(&mut svg, values, 24, (left, 4.0), (w, h), names);
+    cells(&mut svg, values, 24, (left, 4.0), (w, h), names);
     for (day, name) in ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"].into_iter().enumerate() {
         let _ = write!(
             svg,
@@ -175,7 +190,8 @@ fn week(values: &[f64], names: &[String], title: &str) -> String {
     svg + "</svg>"
 }
 
-fn plane(values: &[f64], grid: &Grid, names: &[String], title: &str) -> String {
+/// Returns a heat map over a grid of cells, with the lines of the court if the grid is one.
+fn heat_map(values: &[f64], grid: &Grid, names: &[String], title: &str) -> String {
     let (across, up) = grid.cells;
     let bounds = grid.bounds.unwrap_or([(0.0, across as f64), (0.0, up as f64)]);
     let [(x_low, x_high), (y_low, y_high)] = bounds;
@@ -183,60 +199,71 @@ fn plane(values: &[f64], grid: &Grid, names: &[String], title: &str) -> String {
     let height = (width * (y_high - y_low) / (x_high - x_low)).clamp(80.0, 560.0);
     let left = (WIDTH - width) / 2.0;
     let mut svg = begin(height + 8.0, title);
-    // The lowest y is drawn below; on a court the hoop is, as one sees it from midcourt.
-    let turned: Vec<f64> = values.chunks_exact(across).rev().flatten().copied().collect();
-    let turned_names: Vec<String> = names.chunks_exact(across).rev().flatten().cloned().collect();
-    squares(
+    // The lowest y is drawn at the bottom; on a court, this is where the hoop is, as seen from midcourt.
+    let flipped: Vec<f64> = values.chunks_exact(across).rev().flatten().copied().collect();
+    let flipped_names: Vec<String> = names.chunks_exact(across).rev().flatten().cloned().collect();
+    cells(
         &mut svg,
-        &turned,
+        &flipped,
         across,
         (left, 4.0),
         (width / across as f64, height / up as f64),
-        &turned_names,
+        &flipped_names,
     );
     if grid.court {
-        let x_of = |x: f64| left + width * (x - x_low) / (x_high - x_low);
-        let y_of = |y: f64| 4.0 + height * (y_high - y) / (y_high - y_low);
-        let unit = width / (x_high - x_low);
-        // Lines of a court of the league: key 16 feet wide and 19 long, arc of 23.75 feet, corners at 22.
-        let arc = (237.5_f64.powi(2) - 220.0_f64.powi(2)).sqrt();
-        let _ = write!(
-            svg,
-            "<g fill=\"none\" stroke=\"#222\" stroke-width=\"1.5\">\
-             <rect x=\"{left}\" y=\"4\" width=\"{width}\" height=\"{height:.1}\"/>\
-             <circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"{:.1}\"/>\
-             <rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>\
-             <circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"{:.1}\"/>\
-             <path d=\"M{:.1} {:.1}V{:.1}A{r:.1} {r:.1} 0 0 1 {:.1} {:.1}V{:.1}\"/></g>",
-            x_of(0.0),
-            y_of(0.0),
-            7.5 * unit,
-            x_of(-80.0),
-            y_of(137.5),
-            160.0 * unit,
-            190.0 * height / (y_high - y_low),
-            x_of(0.0),
-            y_of(137.5),
-            60.0 * unit,
-            x_of(-220.0),
-            y_of(-52.5),
-            y_of(arc),
-            x_of(220.0),
-            y_of(arc),
-            y_of(-52.5),
-            r = 237.5 * unit
-        );
+        court_lines(&mut svg, bounds, (left, 4.0), (width, height));
     }
     svg + "</svg>"
 }
 
-/// Who with whom: strengths of the leading rows with the leading cols.
+/// Writes the lines of an NBA court, given in tenths of feet from the hoop: a key of 16 x 19 feet, and a three-point line of
+/// 23.75 feet that is 22 feet away in the corners.
+fn court_lines(
+    svg: &mut String,
+    [(x_low, x_high), (y_low, y_high)]: [(f64, f64); 2],
+    (left, top): (f64, f64),
+    (width, height): (f64, f64),
+) {
+    let x_of = |x: f64| left + width * (x - x_low) / (x_high - x_low);
+    let y_of = |y: f64| top + height * (y_high - y) / (y_high - y_low);
+    let unit = width / (x_high - x_low);
+    // The height at which the arc of the three-point line meets its straight parts.
+    let arc = (237.5_f64.powi(2) - 220.0_f64.powi(2)).sqrt();
+    let _ = write!(
+        svg,
+        "<g fill=\"none\" stroke=\"#222\" stroke-width=\"1.5\">\
+         <rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height:.1}\"/>\
+         <circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"{:.1}\"/>\
+         <rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>\
+         <circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"{:.1}\"/>\
+         <path d=\"M{:.1} {:.1}V{:.1}A{r:.1} {r:.1} 0 0 1 {:.1} {:.1}V{:.1}\"/></g>",
+        x_of(0.0),
+        y_of(0.0),
+        7.5 * unit,
+        x_of(-80.0),
+        y_of(137.5),
+        160.0 * unit,
+        190.0 * height / (y_high - y_low),
+        x_of(0.0),
+        y_of(137.5),
+        60.0 * unit,
+        x_of(-220.0),
+        y_of(-52.5),
+        y_of(arc),
+        x_of(220.0),
+        y_of(arc),
+        y_of(-52.5),
+        r = 237.5 * unit
+    );
+}
+
+/// Returns a heat map of the strength of rows with cols; `values` are given row by row.
 pub(crate) fn block(values: &[f64], rows: &[String], cols: &[String], title: &str) -> String {
     let (left, top, side) = (150.0, 96.0, 22.0);
     let mut svg = begin(top + side * rows.len() as f64 + 8.0, title);
     let names: Vec<String> =
         rows.iter().flat_map(|row| cols.iter().map(move |col| format!("{row} with {col}"))).collect();
-    squares(&mut svg, values, cols.len().max(1), (left, top), (side, side), &names);
+    cells(&mut svg, values, cols.len().max(1), (left, top), (side, side), &names);
     let short = |name: &str| escape(&name.chars().take(18).collect::<String>());
     for (at, row) in rows.iter().enumerate() {
         let y = top + side * (at as f64 + 0.7);
@@ -260,7 +287,7 @@ pub(crate) fn block(values: &[f64], rows: &[String], cols: &[String], title: &st
     svg + "</svg>"
 }
 
-/// One value for each step.
+/// Returns a line with one value for each step, a share between 0 and 1.
 pub(crate) fn over_steps(values: &[f64], steps: &[String], title: &str) -> String {
     line(values, steps, title, Some(1.0))
 }

@@ -98,19 +98,19 @@ fn the_number_of_patterns_is_limited_for_tensors_in_parts_too() {
 }
 
 #[test]
-fn fibers_below_the_floor_are_ignored() {
+fn fibers_below_the_minimum_length_are_ignored() {
     let (tensor, _) = planted(small());
-    let none = find(&tensor, &DiscoverParams { floor: 100.0, ..DiscoverParams::default() }).unwrap();
+    let none = find(&tensor, &DiscoverParams { min_length: 100.0, ..DiscoverParams::default() }).unwrap();
     assert_eq!((none.findings.len(), none.fibers, none.explained, none.energy), (0, 0, 0, 0.0));
     // A learner ignores short fibers in every step.
-    let grow = DiscoverParams { floor: 100.0, ..DiscoverParams::default() };
+    let grow = DiscoverParams { min_length: 100.0, ..DiscoverParams::default() };
     let mut learner = Learner::from_nothing(100, Params::default(), grow).unwrap();
     for _ in 0..2 {
         learner.learn(&tensor).unwrap();
     }
     assert_eq!((learner.dictionary().patterns(), learner.unexplained_fibers()), (0, 0));
-    for floor in [f64::NAN, -1.0, f64::INFINITY] {
-        assert!(find(&tensor, &DiscoverParams { floor, ..DiscoverParams::default() }).is_err());
+    for min_length in [f64::NAN, -1.0, f64::INFINITY] {
+        assert!(find(&tensor, &DiscoverParams { min_length, ..DiscoverParams::default() }).is_err());
     }
     let contradiction =
         DiscoverParams { min_patterns: 5, max_patterns: Some(4), ..DiscoverParams::default() };
@@ -138,7 +138,7 @@ fn noisy_data_with_many_short_fibers_is_searched_in_its_long_fibers() {
     let (exact, _) = planted(small());
     let start = find_stable(&exact, &DiscoverParams::default()).unwrap();
     assert_eq!(
-        (start.floor, start.findings.len()),
+        (start.min_length, start.findings.len()),
         (0.0, 20),
         "all fibers are searched if the data follows the model"
     );
@@ -147,8 +147,8 @@ fn noisy_data_with_many_short_fibers_is_searched_in_its_long_fibers() {
     let all = find(&tensor, &DiscoverParams::default()).unwrap();
     assert!(all.findings.len() >= 50, "every group of equal short fibers is a pattern");
     let start = find_stable(&tensor, &DiscoverParams::default()).unwrap();
-    assert_eq!(start.floor, energy_floor(&tensor));
-    assert!(start.floor > 0.2 && start.floor < 1.0 && start.fibers == exact.fibers());
+    assert_eq!(start.min_length, energy_floor(&tensor));
+    assert!(start.min_length > 0.2 && start.min_length < 1.0 && start.fibers == exact.fibers());
     assert_eq!(start.findings.len(), 20);
     // The floor scales with the data.
     let thrice: Vec<f64> = tensor.values().iter().map(|y| 3.0 * y).collect();
@@ -187,9 +187,9 @@ fn single_events_are_not_patterns() {
     assert!(all.few < all.explained / 2, "{} of {}", all.few, all.explained);
     let stable = find_stable(&tensor, &DiscoverParams::default()).unwrap();
     assert_eq!(stable.findings.len(), 3, "{:?}", stable.findings);
-    assert!(stable.floor > 1.0);
+    assert!(stable.min_length > 1.0);
     let scale = stable.scale.unwrap();
-    assert_eq!((scale.code, scale.floor), (stable.floor, stable.floor));
+    assert_eq!((scale.code, scale.floor), (stable.min_length, stable.min_length));
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn the_evidence_stops_growing_at_the_true_number_of_patterns() {
     assert!(
         evidence.seeds.iter().chain(&evidence.samples).all(|again| again.patterns == 20 && again.agree == 20)
     );
-    let ladder = &evidence.ladder;
+    let ladder = &evidence.held_out;
     assert!(ladder.is_sorted_by(|a, b| a.patterns < b.patterns) && ladder[0].patterns == 1);
     let rung = |patterns: usize| ladder.iter().find(|rung| rung.patterns == patterns).unwrap();
     assert_eq!(rung(20).agree, 20);

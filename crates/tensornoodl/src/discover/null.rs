@@ -16,7 +16,8 @@ use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
 use crate::discover::unit_fibers::{BLOCK, Fibers, dot, normalise};
-use crate::linalg::dense::{add_product, eigen, transposed_product};
+use crate::linalg::decompose::eigen;
+use crate::linalg::product::{add_product, transposed_product};
 
 /// Number of climbs among null fibers for one threshold.
 const NULL_CLIMBS: usize = 64;

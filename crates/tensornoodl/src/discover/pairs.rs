@@ -19,11 +19,11 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use crate::data::dictionary::Dictionary;
+use crate::data::dictionary::{Dictionary, UnitVector};
 use crate::data::tensor::Tensor;
 use crate::discover::unit_fibers::{Fibers, dot, normalise};
 use crate::error::Error;
-use crate::linalg::dense::{add_product, transposed_product};
+use crate::linalg::product::{add_product, transposed_product};
 use crate::params::{Above, AtLeast, AtMost, Below, within};
 
 /// Parameters of the pairwise start.
@@ -129,7 +129,10 @@ pub fn find(tensor: &Tensor<'_>, params: &PairParams) -> Result<Found, Error> {
     let hits = candidates.iter().map(|candidate| candidate.hits).collect();
     let mut dictionary = Dictionary::empty(n);
     let columns = candidates.iter().flat_map(|candidate| &candidate.mean).map(|&a| a as f64);
-    dictionary.append(columns.collect())?;
+    for column in columns.collect::<Vec<f64>>().chunks_exact(dictionary.features()) {
+        let unit = UnitVector::new(column.to_vec());
+        dictionary.push(&unit.ok_or(Error::Pattern { pattern: dictionary.patterns(), norm: f64::NAN })?);
+    }
     Ok(Found { dictionary, hits, pairs: drawn, accepted })
 }
 

@@ -26,7 +26,7 @@ use rayon::prelude::*;
 use crate::discover::null::{NullModel, Peak, SINGLE_DIRECTION, Threshold, climb};
 use crate::discover::scale::Scale;
 use crate::discover::unit_fibers::{BLOCK, Fibers, dot, normalise};
-use crate::linalg::dense::transposed_product;
+use crate::linalg::product::transposed_product;
 use crate::stop::Stop;
 
 /// Largest |r| / |y| of an explained fiber while the scale of codes and noise is unknown. If most residuals are

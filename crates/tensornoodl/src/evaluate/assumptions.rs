@@ -21,11 +21,12 @@
 
 use crate::data::dictionary::Dictionary;
 use crate::data::tensor::Tensor;
-use crate::discover::growth::DiscoverParams;
+use crate::discover::params::DiscoverParams;
 use crate::discover::start::{self, Start};
+use crate::discover::{held_out, stable};
 use crate::error::Error;
 use crate::learner::{Learner, Step};
-use crate::linalg::dense::largest_singular_value;
+use crate::linalg::decompose::largest_singular_value;
 use crate::params::Params;
 use crate::shape::Shape;
 use crate::untangle::factors::Factors;
@@ -86,15 +87,18 @@ const MIN_FIBERS_PER_PATTERN: f64 = 4.0;
 /// # Errors
 /// If a parameter is outside its range, the search is stopped, or learning diverges.
 pub fn check(tensor: &Tensor<'_>, discover: &DiscoverParams) -> Result<AssumptionReport, Error> {
-    let start = start::find_stable(tensor, discover)?;
+    let start = stable::find_stable(tensor, discover)?;
     let patterns = start.findings.len();
     if patterns == 0 {
         let assumptions = vec![energy(0.0, 0)];
         return Ok(AssumptionReport { start, assumptions });
     }
     // The learner must not find further patterns.
-    let no_more =
-        DiscoverParams { floor: start.floor, max_patterns: Some(patterns), ..DiscoverParams::default() };
+    let no_more = DiscoverParams {
+        min_length: start.min_length,
+        max_patterns: Some(patterns),
+        ..DiscoverParams::default()
+    };
     let mut learner = Learner::from_start(&start, Params::default(), no_more)?;
     let mut step = learner.learn(tensor)?;
     for _ in 1..PASSES {
@@ -218,9 +222,9 @@ fn restarts(tensor: &Tensor<'_>, start: &Start, discover: &DiscoverParams) -> Re
     let mut same = 1.0_f64;
     for restart in 1..=RESTARTS {
         let seed = discover.seed.wrapping_add(restart);
-        let params = DiscoverParams { seed, floor: start.floor, ..discover.clone() };
+        let params = DiscoverParams { seed, min_length: start.min_length, ..discover.clone() };
         let other = start::find(tensor, &params)?.dictionary;
-        same = same.min(start::agreeing(&start.dictionary, &other) as f64 / start.findings.len() as f64);
+        same = same.min(held_out::agreeing(&start.dictionary, &other) as f64 / start.findings.len() as f64);
     }
     Ok(Assumption::new(
         ("restarts", same, 1.0),

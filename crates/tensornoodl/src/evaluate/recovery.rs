@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::data::dictionary::Dictionary;
-use crate::discover::growth::DiscoverParams;
+use crate::discover::params::DiscoverParams;
 use crate::error::Error;
 use crate::evaluate::metrics::{Matching, Oracle};
 use crate::evaluate::synthetic::{Planted, PlantedTensor};

@@ -23,7 +23,7 @@ use crate::data::dictionary::Dictionary;
 use crate::data::sparse::Sparse;
 use crate::data::tensor::Tensor;
 use crate::error::Error;
-use crate::linalg::dense::{add_scaled, dot};
+use crate::linalg::vector::{add_scaled, dot};
 use crate::parallel::team::{Team, rank_range};
 use crate::params::{Above, AtLeast, AtMost, Below, within};
 use crate::shape::{Place, Shape};
