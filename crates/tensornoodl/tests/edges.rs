@@ -250,7 +250,7 @@ fn an_outlier_does_not_move_a_known_pattern() {
         let tensor = Tensor::from_fibers(shape(300, 1, 1), fiber, vec![Place { row: 0, col: 0 }]).unwrap();
         assert_eq!(learner.learn(&tensor).unwrap().activity[5], 1);
         let moved = distance(before.pattern(5), learner.dictionary().pattern(5));
-        assert!(moved < 0.1 * noise + 1e-6, "noise {noise}: {turned}");
+        assert!(moved < 0.1 * noise + 1e-6, "noise {noise}: {moved}");
     }
 }
 
