@@ -318,7 +318,7 @@ def test_wrong_parameters_are_refused(
 
 def test_noise_has_no_patterns_unless_asked_for() -> None:
     noise = np.random.default_rng(0).normal(size=(50, 20, 20))
-    with pytest.raises(ValueError, match="no pattern is clearer than chance .* n_patterns=N takes the N clearest"):
+    with pytest.raises(ValueError, match="no pattern is clearer than chance .* use n_patterns=N to accept the N strongest"):
         tn.TensorNOODL().fit(noise)
     with pytest.raises(ValueError, match="no two fibers share anything"):
         tn.TensorNOODL(2).fit(noise)
@@ -352,7 +352,7 @@ def test_figures_of_every_kind(tmp_path: Path, fitted: tn.TensorNOODL) -> None:
     figure.savefig(tmp_path / "all.png")
     fitted.plot(2).savefig(tmp_path / "one.png")
     assert (tmp_path / "one.png").stat().st_size > 5000
-    with pytest.raises(IndexError, match="pattern is 6, there are 6 of them"):
+    with pytest.raises(IndexError, match="pattern is 6, there are 6 patterns"):
         fitted.plot(6)
 
 

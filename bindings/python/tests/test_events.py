@@ -78,7 +78,7 @@ def test_a_stream_of_events_has_steps(mail: pd.DataFrame) -> None:
     assert part.steps == events.steps[2:4] and np.array_equal(part[0].fibers, events[2].fibers)
     with pytest.raises(IndexError, match="steps"):
         events[99]
-    with pytest.raises(IndexError, match='it has no step "never"'):
+    with pytest.raises(IndexError, match='the stream has no step "never"'):
         events["never"]
     assert repr(events).startswith("<tensornoodl.Events of a table: 24 x 24 x 24, 9 steps")
     assert "non-zero fibers" in repr(events[0])
@@ -88,7 +88,7 @@ def test_a_stream_of_events_has_steps(mail: pd.DataFrame) -> None:
         steps.partial_fit(week)
     assert np.array_equal(whole.components_, steps.components_)
     assert whole.step_labels_ == events.steps
-    assert whole._known.kind()[0] == "line"
+    assert whole._fitted_model.kind()[0] == "line"
 
 
 def test_groups_are_found_and_compared(mail: pd.DataFrame) -> None:

@@ -112,13 +112,13 @@ def test_pipelines_and_grids() -> None:
 
 def test_noise_gets_a_warning() -> None:
     X = np.random.default_rng(0).normal(size=(60, 4))
-    with pytest.warns(UserWarning, match="no atom is clearer than chance; the clearest one is taken"):
+    with pytest.warns(UserWarning, match="no atom is clearer than chance; the clearest one was accepted"):
         model = tn.NOODL().fit(X)
     assert model.n_components_ == 1
     # Nothing at all is shared here.
     X = np.random.default_rng(0).normal(size=(300, 20))
     for start in (tn.NOODL(), tn.NOODL(3)):
-        with pytest.warns(UserWarning, match="no atom is clearer than chance; no atom was taken") as caught:
+        with pytest.warns(UserWarning, match="no atom is clearer than chance; there are no atoms") as caught:
             model = start.fit(X)
         assert len(caught) == 1 and caught[0].filename == __file__
         assert model.n_components_ == 0 and model.transform(X).shape == (300, 0)
