@@ -75,7 +75,7 @@ impl Search {
 
     /// Returns the composites and their replacements, judged by fibers of which `shown[f]` is the pattern that fiber f
     /// shows. Fibers of one pattern are neighbors.
-    pub(crate) fn swaps(
+    pub(crate) fn composite_replacements(
         &self,
         fibers: &UnitFibers,
         shown: &[usize],

@@ -157,23 +157,23 @@ impl Discovery {
         self.null.add(&sample);
         let mut search = self.search(&[], None);
         // The first patterns compete with each other. The limit is applied to the strongest ones afterwards.
-        search.most = search.most.max(4 * self.n);
-        search.least = self.params.min_patterns;
+        search.max_patterns = search.max_patterns.max(4 * self.n);
+        search.min_patterns = self.params.min_patterns;
         search.stop = self.params.stop.clone();
         let mut unexplained = search.run(&sample, &mut self.null);
         if search.stop.is_set() {
             return Vec::new();
         }
-        if search.measure(&sample).is_some() {
+        if search.estimate_scale(&sample).is_some() {
             // Fibers outside the sample that are not explained join it for a second run.
             sample.take_new(&self.unexplained_outside(tensor, every, &search));
             unexplained = search.run(&sample, &mut self.null);
-            self.scale = search.measure(&sample);
+            self.scale = search.estimate_scale(&sample);
         }
         if let Some(most) = self.params.max_patterns.filter(|&most| search.count() > most) {
             search.keep_strongest(&sample, most);
             unexplained = search.unexplained(&sample);
-            self.scale = search.measure(&sample);
+            self.scale = search.estimate_scale(&sample);
         }
         // The fibers of this tensor are seen again when it is learned from, so only older ones stay in the pool.
         unexplained.retain(|&fiber| fiber < pooled);
@@ -221,7 +221,7 @@ impl Discovery {
         let pool = std::mem::replace(&mut self.pool, UnitFibers::new(self.n));
         let unexplained = search.run(&pool, &mut self.null);
         if self.scale.is_none() {
-            self.scale = search.measure(&pool);
+            self.scale = search.estimate_scale(&pool);
         }
         let found = self.finish_search(search, &pool, &unexplained);
         // A large pool that stays unexplained is not searched again before it has grown by an eighth.
@@ -244,9 +244,9 @@ impl Discovery {
     fn finish_search(&mut self, search: Search, fibers: &UnitFibers, unexplained: &[usize]) -> Vec<f64> {
         self.pool = UnitFibers::new(self.n);
         self.pool.take(fibers, unexplained);
-        let columns = search.found();
+        let columns = search.new_patterns();
         let first = search.evidence.len() - columns.len() / self.n;
-        let founders = search.founders(fibers);
+        let founders = search.strongest_fibers(fibers);
         let mut found = Vec::new();
         for ((&evidence, founders), column) in
             search.evidence[first..].iter().zip(founders).zip(columns.chunks_exact(self.n))
@@ -333,11 +333,11 @@ impl Discovery {
     /// Decides which of the patterns that are due stay, are replaced, or are lost.
     fn decide(&mut self, dictionary: &Dictionary, mut due: Due) -> Review {
         let search = self.search(dictionary.values(), self.scale);
-        let confirmed = search.confirms(&due.fibers, &due.patterns);
+        let confirmed = search.confirmed(&due.fibers, &due.patterns);
         let rate = |record: &PatternRecord| record.fibers.max(1) as f64 / self.fibers.max(1) as f64;
         let rates: Vec<f64> = self.records.iter().map(rate).collect();
         let mut review = Review::default();
-        for (pattern, column) in search.swaps(&due.later, &due.later_patterns, &rates) {
+        for (pattern, column) in search.composite_replacements(&due.later, &due.later_patterns, &rates) {
             if confirmed[pattern]
                 && let Some(column) = UnitVector::new(column)
             {
