@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# `noodl bench limit` in the cells of BENCHMARKS.md, with 1 and 2 threads: one JSON line for each
-# step. Runs the `noodl` on the path, or the one given.
+# `noodl-lab bench limit` in the cells of BENCHMARKS.md, with 1 and 2 threads: one JSON line for each
+# step. Runs the `noodl-lab` on the path, or the one given.
 #
-#   benches/limit.sh [NOODL] > benches/runs/limit.jsonl
+#   benches/limit.sh [NOODL_LAB] > benches/runs/limit.jsonl
 set -euo pipefail
-noodl=${1:-noodl}
+lab=${1:-noodl-lab}
 for threads in 1 2; do
     for cell in "600 500 0.05" "450 300 0.05" "150 300 0.01" "150 100 0.01"; do
         read -r patterns size alpha <<<"$cell"
-        "$noodl" bench limit --json --threads $threads --n 300 --patterns "$patterns" --rows "$size" \
+        "$lab" bench limit --json --threads $threads --features 300 --patterns "$patterns" --rows "$size" \
             --cols "$size" --alpha "$alpha" --repeats 9
     done
 done

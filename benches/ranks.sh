@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# `noodl bench ranks` in the cells of docs/cluster.md, with two ranks of one thread, through shared memory and through TCP: one JSON line for
-# each. Runs the `noodl` on the path, or the one given, which must have been built with MPI.
+# `noodl-lab bench ranks` in the cells of docs/cluster.md, with two ranks of one thread, through shared memory and through TCP: one JSON line for
+# each. Runs the `noodl-lab` on the path, or the one given, which must have been built with MPI.
 #
-#   benches/ranks.sh [NOODL] > benches/runs/ranks.jsonl
+#   benches/ranks.sh [NOODL_LAB] > benches/runs/ranks.jsonl
 set -euo pipefail
-noodl=${1:-noodl}
+lab=${1:-noodl-lab}
 run() {
-    mpirun --bind-to none -n 2 "${@:4}" "$noodl" bench ranks --json --threads 1 --repeats 9 --patterns "$1" --rows "$2" --cols "$2" --alpha "$3"
+    mpirun --bind-to none -n 2 "${@:4}" "$lab" bench ranks --json --threads 1 --repeats 9 --patterns "$1" --rows "$2" --cols "$2" --alpha "$3"
 }
 run 600 500 0.05
 run 300 300 0.05

@@ -1,8 +1,7 @@
 # %% [markdown]
 # # Who wrote to whom, and when
 #
-# 38,131 e-mails of Enron, from November 1998 to June 2002, as a DataFrame of pandas. Which people were busy with each other in the same months?
-# [The walkthrough](../enron.md) says where the tables come from, and compares the groups with the paper's.
+# The data is 38,131 e-mails of Enron, from November 1998 to June 2002, as a pandas DataFrame. The question is which people were busy with each other in the same months. [The walkthrough](../enron.md) says where the tables come from, and compares the groups with those of the paper.
 
 # %%
 import os
@@ -21,9 +20,7 @@ people = pd.read_csv(folder / "enron_people.csv", index_col="id")
 print(emails.head(3))
 
 # %% [markdown]
-# A cell of the tensor counts the e-mails of a month, a sender and a receiver. Mail to oneself is left out. Senders and receivers are the
-# same people (`square`). Names (or addresses, where there is none) and what people did come from the second
-# table; the model does not learn from either.
+# A cell of the tensor counts the e-mails of one month, one sender and one receiver. Mail to oneself is left out. Senders and receivers are the same people, so both axes get the same labels (`square`). The second table gives each person's name (or address, where the name is missing) and unit (Legal, Pipeline, Executive or Trading). The model learns from neither.
 
 # %%
 events = tn.from_events(
@@ -41,8 +38,7 @@ print(f"{months} months x {senders} senders x {receivers} receivers")
 print(f"{events.tally['used']} e-mails used, {events.tally['filtered']} filtered out")
 
 # %% [markdown]
-# The recipe is the paper's: logarithms of the counts, divided by the largest, and the mean of every pair taken off. The number of
-# patterns is left to the data.
+# The recipe is the paper's: the logarithm of each count, divided by the largest value, minus the mean of each pair over the months. The number of patterns is determined from the data.
 
 # %%
 model = tn.TensorNOODL(recipe="log2,scale,center").fit(events)
@@ -53,14 +49,11 @@ figure = model.plot(top=8)
 figure.savefig("emails.png")
 
 # %% [markdown]
-# Each pattern is a time when something happened: the Californian crisis in April 2001, the losses that came out in October, the weeks before
-# the bankruptcy in November, and what came after it in January. Other seeds give two or three patterns, so we would not lean on
-# the number ([more of this](../enron.md)). A number behind a name tells people of the same name apart.
+# Each pattern is a period in which something happened: the Californian crisis in April 2001, the publication of the losses in October, the weeks before the bankruptcy in November, and the time after it in January. Other seeds give two or three patterns, so the number is not certain ([details](../enron.md)). A number in parentheses behind a name distinguishes people of the same name.
 #
 # ## Groups
 #
-# Cliques that have nothing to do with each other were busy in the same months. So a pattern has several groups, each with the
-# share of the pattern that it holds. What most of a group did was not learned from, and shows how pure a group is.
+# Several groups of people without contact to each other were busy in the same months. A pattern therefore has several groups, and each group holds a share of the pattern. The model does not learn from the units, so the most frequent unit of a group, and the number of members outside that unit, show how pure the group is.
 
 # %%
 for pattern in range(model.n_patterns_):
@@ -70,11 +63,11 @@ for pattern in range(model.n_patterns_):
         print(f"pattern {pattern + 1}, {group.share:3.0%}: {len(members)} people, {group.others} not {group.known}; {first}")
 
 # %% [markdown]
-# Two of the twelve are all but pure: 14 people of the pipelines, and 16 traders with one other. The rest are mixed.
+# Two of the twelve groups are nearly pure: 14 people of the pipelines, and 16 people of whom all but one are traders. The other groups are mixed.
 #
-# ## All of it as a table
+# ## The model as a table
 #
-# `to_frame` has one value in each line, for whatever pandas can do with it: the strongest month of every pattern, say.
+# `to_frame` returns the model as a DataFrame with one value in each row. For example, pandas can find the strongest month of every pattern:
 
 # %%
 frame = model.to_frame()
@@ -83,7 +76,7 @@ strongest = features.groupby("pattern")["value"].idxmax()
 print(features.loc[strongest, ["pattern", "label", "value"]].to_string(index=False))
 
 # %% [markdown]
-# Or how much one person sent (`row`) and received (`col`) in each; below zero is less than in his other months.
+# The next cell shows how much one person sent (`row`) and received (`col`) in each pattern. A negative value means less than in the person's other months.
 
 # %%
 person = frame[frame["label"] == "Jeff Dasovich"]

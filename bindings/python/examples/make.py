@@ -1,10 +1,10 @@
-"""Runs the examples and writes their pages: text, code, what it printed, and its pictures.
+"""Runs the examples and writes their pages: text, code, printed output and pictures.
 
     python make.py            writes docs/python/*.md and *.png
-    python make.py --check    fails if a page is not what its example gives now
-    python make.py stream     only this one
+    python make.py --check    fails if a page differs from what its example gives now
+    python make.py stream     writes only this page
 
-An example is a script in cells that begin with ``# %%``; notebooks open it as such. Text is in cells ``# %% [markdown]``. A
+An example is a script in cells that begin with ``# %%``, so VS Code and Jupyter open it as a notebook. Text is in cells ``# %% [markdown]``. A
 picture is a PNG file that a cell writes into the working directory.
 """
 
@@ -25,16 +25,16 @@ EXAMPLES = Path(__file__).resolve().parent
 PAGES = EXAMPLES.parents[2] / "docs" / "python"
 NAMES = ("recovery", "stream", "emails", "shots")
 
-#: Numbers as small as this are of rounding, which is another on other processors.
+#: Numbers below 1e-8 are rounding errors, which differ between processors.
 ROUNDING = re.compile(r"\d\.\de-(?:09|[1-9]\d)")
 
 
 class Missing(Exception):
-    """An example has ended because its data is not there."""
+    """An example ended because its data is missing."""
 
 
 def cells(text: str) -> list[tuple[bool, str]]:
-    """Whether it is text, and what is in it, of every cell."""
+    """Returns for every cell whether it is text, and its content."""
     found = []
     for part in re.split(r"^# %%", text, flags=re.MULTILINE)[1:]:
         head, _, body = part.partition("\n")
@@ -46,9 +46,9 @@ def cells(text: str) -> list[tuple[bool, str]]:
 
 
 def run(name: str) -> tuple[str, dict[str, bytes]]:
-    """The page of an example, and its pictures."""
+    """Runs an example and returns its page and its pictures."""
     script = EXAMPLES / f"{name}.py"
-    parts = [f"<!-- Made of bindings/python/examples/{name}.py by make.py there. -->"]
+    parts = [f"<!-- Generated from bindings/python/examples/{name}.py by make.py in the same folder. -->"]
     pictures: dict[str, bytes] = {}
     scope: dict[str, Any] = {"__name__": "__main__"}
     here = Path.cwd()
@@ -78,7 +78,7 @@ def run(name: str) -> tuple[str, dict[str, bytes]]:
 
 
 def small(picture: bytes) -> bytes:
-    """The same picture with 256 colours, which is a third of the size."""
+    """Returns the picture with 256 colours, which takes a third of the bytes."""
     from PIL import Image
 
     packed = io.BytesIO()
@@ -92,7 +92,7 @@ def same(page: str, other: str) -> bool:
 
 
 def check(page: Path, text: str, pictures: dict[str, bytes]) -> list[str]:
-    """What is wrong with a page."""
+    """Returns the differences between a page and what its example gives now."""
     if not page.is_file():
         return [f"{page.name} is not there"]
     wrong = [f"{page.name}: the picture {name} is not there" for name in pictures if not (PAGES / name).is_file()]
@@ -106,12 +106,12 @@ def check(page: Path, text: str, pictures: dict[str, bytes]) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Runs the examples and writes their pages.")
-    parser.add_argument("names", nargs="*", metavar="example", help=f"which of them: {', '.join(NAMES)}; all unless given")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is not what its example gives now")
+    parser.add_argument("names", nargs="*", metavar="example", help=f"examples to run: {', '.join(NAMES)} [default: all]")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page differs from what its example gives now")
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - set(NAMES):
         parser.error(f"there is no example {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
-    # No window, whatever the machine has; and a warning would be missing in the page.
+    # Matplotlib must not open a window. Warnings are errors, because a page does not show them.
     os.environ["MPLBACKEND"] = "agg"
     warnings.simplefilter("error")
     wrong: list[str] = []
@@ -123,7 +123,7 @@ def main() -> int:
             continue
         if arguments.check:
             found = check(PAGES / f"{name}.md", text, pictures)
-            print(f"{name}: {'not as it should be' if found else 'as it should be'}")
+            print(f"{name}: {'differs' if found else 'up to date'}")
             wrong += found
             continue
         PAGES.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,7 @@
 # %% [markdown]
-# # What was planted comes back
+# # Recover planted patterns
 #
-# We plant 150 patterns, draw a stream of tensors from them, and learn them back from nothing: no pattern is given, and not how many
-# there are. Every tensor has other rows and cols in the patterns.
+# This example plants 150 patterns, draws a stream of tensors from them, and learns the patterns back. The learner is given neither a first guess of the patterns nor their number. The rows and cols that take part in each pattern are drawn anew for every tensor.
 
 # %%
 import matplotlib.pyplot as plt
@@ -20,11 +19,9 @@ for t in range(1, 9):
     print(f"tensor {t}: {model.n_patterns_} patterns, error {match.error:.1e}, every code in its place: {right}")
 
 # %% [markdown]
-# One tensor is enough to find all of them here, and their number; the next ones bring the error down to the last digit of a double.
-# It is relative, over all patterns, up to their order and sign, which nobody can know.
+# The first tensor is enough to find all patterns and their number. The following tensors reduce the error to the last digit of a double. The error is relative, over all patterns, after the best matching of order and sign, which no method can determine.
 #
-# `match` needs the truth. Where it is not known, two numbers say how well the model fits: `fit` is the relative error of a
-# tensor, and the share of a pattern that one group of rows and cols holds is 1 if the model is right (0: not in this tensor).
+# `match` needs the true patterns. Without them, two numbers tell how well the model fits. `fit` is the relative error of a tensor. The share of a pattern that its leading group of rows and cols holds is 1 if the data follows the model, and 0 if the pattern is not in this tensor.
 
 # %%
 codes = model.transform(tensor)
@@ -35,7 +32,7 @@ print(f"fit {model.history_[-1]['fit']:.1e}")
 print(f"row factors {rows.shape}, col factors {cols.shape}, least share {share[share > 0].min():.3f}")
 
 # %% [markdown]
-# The error after each tensor:
+# The figure shows the error after each tensor:
 
 # %%
 figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")

@@ -1,9 +1,7 @@
 # %% [markdown]
 # # Shot charts, week by week
 #
-# Every shot of two seasons of the NBA: who shot, against whom, when, and from where. Which zones of the court belong together, who shoots from
-# them, and who shoots alike? [The walkthrough](../nba.md) says where the tables come from and what we would not conclude
-# from them.
+# The data is every shot of two NBA seasons: the player, the opponent, the date, and the position on the court. The questions are which zones of the court belong together, who shoots from them, and which players are similar. [The walkthrough](../nba.md) says where the tables come from, and which conclusions the data does not support.
 
 # %%
 import os
@@ -20,12 +18,9 @@ if not (before.is_file() and season.is_file()):
     raise SystemExit
 
 # %% [markdown]
-# A table can also be read from its file, packed or not. A pattern extends over the 120 cells of half a court; rows are the hundred players
-# with most shots, cols are the teams that they played against. Two games in a week count as one.
+# `from_events` can also read a table from a file, compressed or not. A pattern extends over the 120 cells of half a court. Rows are the 100 players with the most shots, and cols are the teams that they played against. Two games in a week count as one.
 #
-# The season before is one tensor, and the start. Counts follow the model only roughly and have no true number of patterns, so we ask
-# for seven, as the paper has. `fit` is the relative error, and 1 - fit² the share of the energy that
-# is explained.
+# The season before is one tensor, which gives the start. Counts follow the model only roughly and have no true number of patterns, so we ask for seven patterns, as in the paper. `fit` is the relative error, and 1 - fit² is the share of the energy that is explained.
 
 # %%
 axes: dict[str, Any] = {
@@ -39,8 +34,7 @@ start = tn.TensorNOODL(7, recipe="log2,center").fit(tn.from_events(before, **axe
 print(f"{start.n_patterns_} patterns explain {1 - start.history_[0]['fit'] ** 2:.0%} of the season before")
 
 # %% [markdown]
-# Then the season, as it comes: with `step`, the table is a stream with a tensor for every week. `init` goes on with what was
-# learned, and with its recipe.
+# The next season is a stream: with `step`, the table gives one tensor for every week. `init` continues from the learned patterns and uses the same recipe.
 
 # %%
 weeks = tn.from_events(season, step="week(date)", **axes)
@@ -54,17 +48,16 @@ for week in weeks.steps:
         print(f"{record['step']}: {record['fibers']} pairs, {1 - record['fit'] ** 2:.0%} explained")
 
 # %% [markdown]
-# The patterns on the court, and who takes part in them most over the season:
+# The figure shows the patterns on the court, and the players and teams that take part in them most over the season:
 
 # %%
 figure = model.plot(top=8)
 figure.savefig("shots.png")
 
 # %% [markdown]
-# ## Players like this one
+# ## Similar players
 #
-# `factors(t)` has the row factors of a week: how much each player takes part in each pattern. A week is a few games, so we add them up
-# over the season, and take players whose sums point in the same direction.
+# `factors(t)` returns the row factors of a week: how much each player takes part in each pattern. A week has only a few games, so we add the factors up over the season. Players are similar if their sums point in the same direction.
 
 # %%
 total = np.sum([model.factors(t)[0] for t in range(model.n_steps_)], axis=0)
@@ -77,6 +70,4 @@ for player in ("Stephen Curry", "James Harden", "Andre Drummond", "Giannis Antet
     print(f"{player}: " + ", ".join(f"{players[at]} {cosine[at]:.2f}" for at in nearest))
 
 # %% [markdown]
-# Shooters from behind the line stand with shooters, and those who score at the rim with their like. Do not lean on the names: seven
-# patterns explain half of the energy, one group of players and teams holds only a part of each, and with another `random_state` they
-# are another seven. Of seeds 1 to 4, one keeps Deandre Ayton beside Andre Drummond; two put Bojan Bogdanovic there, who is no big man.
+# Players who shoot from behind the 3-point line are close to other shooters, and players who score at the rim are close to each other. Do not rely on single names: seven patterns explain half of the energy, one group of players and teams holds only a part of each pattern, and another `random_state` gives seven other patterns. Of the seeds 1 to 4, one keeps Deandre Ayton beside Andre Drummond; two put Bojan Bogdanovic there, who is not a big man.

@@ -1,8 +1,7 @@
 # %% [markdown]
-# # A pattern that comes late
+# # A pattern that appears late
 #
-# Streams change. Here 20 patterns make the stream, and two more join in at tensor 9. The model is not told. We go on one
-# tensor at a time, as data would arrive, and let a callback tell us what is new.
+# Streams change. Here 20 patterns generate the stream, and two more join at tensor 9. The model is not told about them. It learns from one tensor at a time, as data would arrive, and a callback reports new patterns.
 
 # %%
 from typing import Any
@@ -33,8 +32,7 @@ learn(model, 1, 8)
 print(f"{model.n_patterns_} patterns after {model.n_steps_} tensors")
 
 # %% [markdown]
-# The first tensor starts the model, so what it shows is not news. Let us stop here, as if the machine had to be turned off. The
-# file holds all that is needed to go on; no tensor is kept. A callback is not part of it.
+# The patterns of the first tensor start the model, so the callback does not report them as new. We stop here, as if the machine had to be turned off. The file contains everything that is needed to continue, and no tensor. The callback is not saved.
 
 # %%
 before = model.components_
@@ -45,8 +43,7 @@ learn(model, 9, 14)
 print(f"{model.n_patterns_} patterns after {model.n_steps_} tensors")
 
 # %% [markdown]
-# Both are found in the first tensor that has them. Did the others notice? Fibers that the patterns do not explain are kept out of
-# the learning, and searched on their own.
+# Both new patterns are found in the first tensor that contains them. Fibers that the known patterns do not explain are excluded from the update and searched separately, so the other 20 patterns change only by rounding errors:
 
 # %%
 moved = np.abs(model.components_[:20] - before).max()
@@ -54,15 +51,14 @@ print(f"the 20 patterns moved by {moved:.1e}")
 print(f"error of all {model.n_patterns_}: {tn.match(model.components_, planted.patterns).error:.1e}")
 
 # %% [markdown]
-# `history_` has a record of every step, also of those before the file. `fit` is the relative error of a tensor with the
-# patterns known when it arrived: a jump says that something new is there, and needs no truth.
+# `history_` has a record for every step, including the steps before the model was saved. `fit` is the relative error of a tensor with the patterns that were known when it arrived. A jump in `fit` shows that something new has appeared, and it can be seen without the true patterns.
 
 # %%
 for record in model.history_[7:11]:
     print(f"tensor {record['step']:>2}: {record['fibers']} fibers, {record['patterns']} patterns, fit {record['fit']:.1e}")
 
 # %% [markdown]
-# The number of patterns and their error, tensor by tensor. Before the late ones are there, their error is that of whatever is nearest to them.
+# The figure shows the number of patterns and their errors after each tensor. Before the two late patterns are found, their error is the distance to the nearest known patterns.
 
 # %%
 steps = [int(record["step"]) for record in model.history_]

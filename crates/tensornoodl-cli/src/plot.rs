@@ -5,12 +5,12 @@ use std::fmt::Write;
 use anstyle::Style;
 
 /// One curve.
-pub(crate) struct Curve<'a> {
-    pub(crate) label: &'a str,
-    pub(crate) glyph: char,
-    pub(crate) style: Style,
+pub struct Curve<'a> {
+    pub label: &'a str,
+    pub glyph: char,
+    pub style: Style,
     /// The error after 0, 1, 2, ... tensors.
-    pub(crate) errors: &'a [f64],
+    pub errors: &'a [f64],
 }
 
 /// Columns and rows of the plotting area.
@@ -18,7 +18,7 @@ const WIDTH: usize = 64;
 const HEIGHT: usize = 17;
 
 /// Draws the curves into a box with decades on the left and tensors below.
-pub(crate) fn convergence(curves: &[Curve<'_>]) -> String {
+pub fn convergence(curves: &[Curve<'_>]) -> String {
     // Below 1e-17 there is only rounding; exact zeros are drawn there.
     let decade = |error: f64| error.max(1e-17).log10();
     let decades = || curves.iter().flat_map(|curve| curve.errors).map(|&error| decade(error));
@@ -65,7 +65,7 @@ pub(crate) fn convergence(curves: &[Curve<'_>]) -> String {
 }
 
 /// A pattern in one line: features side by side, several to a cell where there are more than cells.
-pub(crate) fn sparkline(values: &[f64], width: usize) -> String {
+pub fn sparkline(values: &[f64], width: usize) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let width = width.min(values.len()).max(1);
     // Of the features in a cell, the one that is farthest from zero.

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tensornoodl::recovery;
 
 /// Where a recovery stands, shown to whoever waits.
-pub(crate) struct Progress {
+pub struct Progress {
     bar: Option<ProgressBar>,
     lines: bool,
     last_line: Instant,
@@ -15,11 +15,11 @@ pub(crate) struct Progress {
 }
 
 /// When the work is done.
-pub(crate) struct Goal {
+pub struct Goal {
     /// Error of A to reach.
-    pub(crate) tolerance: f64,
+    pub tolerance: f64,
     /// Most steps.
-    pub(crate) max_steps: u64,
+    pub max_steps: u64,
 }
 
 /// Resolution of the bar.
@@ -27,7 +27,7 @@ const TICKS: f64 = 1000.0;
 
 impl Progress {
     /// Progress towards a goal; silent if `quiet`.
-    pub(crate) fn new(goal: Goal, quiet: bool) -> Progress {
+    pub fn new(goal: Goal, quiet: bool) -> Progress {
         let terminal = io::stderr().is_terminal();
         let bar = (terminal && !quiet).then(|| {
             let style = ProgressStyle::with_template("{bar:32.cyan/dim} {msg}  {elapsed}");
@@ -38,7 +38,7 @@ impl Progress {
     }
 
     /// Shows one more step.
-    pub(crate) fn step(&mut self, progress: &recovery::Progress) -> io::Result<()> {
+    pub fn step(&mut self, progress: &recovery::Progress) -> io::Result<()> {
         let (step, error) = (progress.step.step, progress.error_a);
         if let Some(bar) = &self.bar {
             bar.set_position((TICKS * self.share(step, error)) as u64);
@@ -59,7 +59,7 @@ impl Progress {
     }
 
     /// Removes the bar.
-    pub(crate) fn finish(&self) {
+    pub fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
@@ -67,11 +67,11 @@ impl Progress {
 }
 
 /// Work whose length is not known, shown on a terminal.
-pub(crate) struct Spinner(Option<ProgressBar>);
+pub struct Spinner(Option<ProgressBar>);
 
 impl Spinner {
     /// Turns until it is finished; nothing if `quiet`, or where stderr is not a terminal.
-    pub(crate) fn new(what: &'static str, quiet: bool) -> Spinner {
+    pub fn new(what: &'static str, quiet: bool) -> Spinner {
         Spinner((io::stderr().is_terminal() && !quiet).then(|| {
             let bar = ProgressBar::new_spinner().with_message(what);
             bar.enable_steady_tick(Duration::from_millis(100));
@@ -80,14 +80,14 @@ impl Spinner {
     }
 
     /// Says how much is done, from 0 to 1.
-    pub(crate) fn done(&self, share: f64) {
+    pub fn done(&self, share: f64) {
         if let Some(bar) = &self.0 {
             bar.set_message(format!("looking again and again: {:.0} %", 100.0 * share));
         }
     }
 
     /// Removes it.
-    pub(crate) fn finish(&self) {
+    pub fn finish(&self) {
         self.0.iter().for_each(ProgressBar::finish_and_clear);
     }
 }

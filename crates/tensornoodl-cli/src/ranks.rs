@@ -6,22 +6,25 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use tensornoodl::Team;
 #[cfg(feature = "mpi")]
-use tensornoodl::parallel::MAX_RANKS;
+use tensornoodl::parallel::{MAX_RANKS, gather};
 
-/// How long the ranks wait for one that does not come, in seconds, unless `NOODL_PATIENCE` says otherwise. What they compute between
-/// two exchanges must not differ by more: shares are of the same size, and most of a step is of the same cost for all.
+use crate::program::Program;
+
+/// How many seconds ranks wait for one that does not come, unless `NOODL_PATIENCE` says otherwise. Ranks compute for about equally
+/// long between two exchanges, because their shares have the same size.
 #[cfg(feature = "mpi")]
 const PATIENCE: u64 = 300;
 
-/// The team, and what keeps it together.
+/// The team of ranks, and the MPI job that connects them.
 pub(crate) struct Ranks {
     pub(crate) team: Arc<dyn Team>,
     #[cfg(feature = "mpi")]
     mpi: Option<(tensornoodl_mpi::Job, Arc<tensornoodl_mpi::Mpi>)>,
 }
 
-/// Where launchers say how many ranks they have started, and which this is: Open MPI's; those of MPICH, its kin, and Flux; MVAPICH's;
-/// and Slurm, of steps alone. A script or a shell in a job of many tasks is none of them.
+/// Environment variables in which launchers tell the number of ranks and the rank of this process: Open MPI; MPICH and its
+/// relatives, and Flux; MVAPICH; Slurm. Slurm's variables are those of a step, because a script or a shell in a job of many tasks
+/// is no rank.
 const LAUNCHERS: [[&str; 2]; 4] = [
     ["OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"],
     ["PMI_SIZE", "PMI_RANK"],
@@ -29,15 +32,15 @@ const LAUNCHERS: [[&str; 2]; 4] = [
     ["SLURM_STEP_NUM_TASKS", "SLURM_PROCID"],
 ];
 
-/// What a launcher says of this process.
+/// What a launcher tells this process.
 #[derive(Clone, Copy)]
-struct Started {
-    /// How many ranks there are, unless it does not say.
+struct Launch {
+    /// The number of ranks. None if the launcher does not tell it.
     count: Option<usize>,
     rank: usize,
 }
 
-impl std::fmt::Display for Started {
+impl std::fmt::Display for Launch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.count {
             Some(count) => write!(f, "it was started {count} times at once"),
@@ -46,37 +49,52 @@ impl std::fmt::Display for Started {
     }
 }
 
-/// Whether this is one of many, as a launcher says.
-fn started() -> Option<Started> {
+/// Returns what a launcher tells this process, if it is one of several ranks.
+fn launch() -> Option<Launch> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
     let sizes = LAUNCHERS.map(|[size, rank]| number(size).map(|size| (size, number(rank).unwrap_or(0))));
     match sizes.iter().flatten().find(|(size, _)| *size > 1) {
-        Some(&(count, rank)) => Some(Started { count: Some(count), rank }),
+        Some(&(count, rank)) => Some(Launch { count: Some(count), rank }),
         None if sizes.iter().flatten().count() > 0 => None,
-        // PMIx alone, which other launchers build on, keeps the number to itself.
-        None => number("PMIX_RANK").map(|rank| Started { count: None, rank }),
+        // PMIx alone, which other launchers build on, does not tell the number of ranks.
+        None => number("PMIX_RANK").map(|rank| Launch { count: None, rank }),
     }
 }
 
-/// Whether another rank speaks for this one, before they are a team. It is given the time to: launchers end all ranks when one has failed.
+/// Whether another rank reports errors for this one before the ranks are connected.
+///
+/// A silent rank waits for a second: launchers end all ranks as soon as one has failed, and the first rank must have written its
+/// message by then.
 pub(crate) fn is_silent() -> bool {
-    let silent = started().is_some_and(|started| started.rank > 0);
+    let silent = launch().is_some_and(|launch| launch.rank > 0);
     if silent {
         std::thread::sleep(std::time::Duration::from_secs(1));
     }
     silent
 }
 
+/// Starts the threads of this process; None stands for all cores.
+fn start_threads(threads: Option<usize>) -> anyhow::Result<()> {
+    if let Some(threads) = threads {
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
+    }
+    Ok(())
+}
+
 impl Ranks {
-    /// Finds out. `spread` says whether the command can be spread over ranks, `threaded` whether it makes its threads itself.
-    pub(crate) fn begin(spread: bool, threaded: bool) -> anyhow::Result<Ranks> {
-        let Some(started) = started() else {
-            return Ok(Ranks::alone());
-        };
-        if !spread {
-            return Err(anyhow!("{started}; of noodl, learn, recover and bench ranks are for that"));
+    /// Connects the ranks if a launcher started several, and starts the threads.
+    ///
+    /// # Errors
+    /// If several ranks were started and the command cannot use them, the program was built without MPI, or MPI fails.
+    pub(crate) fn begin<P: Program>(program: &P) -> anyhow::Result<Ranks> {
+        match launch() {
+            None => {
+                start_threads(program.threads())?;
+                Ok(Ranks::alone())
+            }
+            Some(launch) if program.runs_as_ranks() => Ranks::connect::<P>(launch, program.threads()),
+            Some(launch) => Err(anyhow!("{launch}; {}", P::RANK_COMMANDS)),
         }
-        Ranks::join(started, threaded)
     }
 
     #[cfg(not(feature = "mpi"))]
@@ -85,10 +103,11 @@ impl Ranks {
     }
 
     #[cfg(not(feature = "mpi"))]
-    fn join(started: Started, _threaded: bool) -> anyhow::Result<Ranks> {
+    fn connect<P: Program>(launch: Launch, _: Option<usize>) -> anyhow::Result<Ranks> {
         Err(anyhow!(
-            "{started}, and this noodl was built without MPI: the copies would overwrite each other's files. Build it with: \
-             cargo build --release --features mpi"
+            "{launch}, and this {} was built without MPI: the copies would overwrite each other's files. Build it with: \
+             cargo build --release --features mpi",
+            P::NAME
         ))
     }
 
@@ -98,7 +117,7 @@ impl Ranks {
     }
 
     #[cfg(feature = "mpi")]
-    fn join(started: Started, threaded: bool) -> anyhow::Result<Ranks> {
+    fn connect<P: Program>(launch: Launch, threads: Option<usize>) -> anyhow::Result<Ranks> {
         let patience = match std::env::var("NOODL_PATIENCE") {
             Ok(text) => {
                 text.parse().ok().filter(|seconds| (1..=1_000_000).contains(seconds)).ok_or_else(|| {
@@ -111,38 +130,42 @@ impl Ranks {
             .map_err(|error| anyhow!(error))?;
         let mpi = Arc::new(mpi);
         if mpi.size() > MAX_RANKS {
-            return Err(anyhow!("{started}; at most {MAX_RANKS} ranks can add up what they have"));
+            return Err(anyhow!("{launch}; at most {MAX_RANKS} ranks can add up what they have"));
         }
-        if let Some(count) = started.count.filter(|count| *count != mpi.size()) {
+        if let Some(count) = launch.count.filter(|count| *count != mpi.size()) {
             return Err(anyhow!(
-                "{count} ranks were started, by another MPI than this noodl was built with: it knows of {}",
+                "{count} ranks were started by another MPI than the one this {} was built with, which knows of {}",
+                P::NAME,
                 mpi.size()
             ));
         }
-        let threads = settle(&*mpi)?;
-        if std::env::var_os("RAYON_NUM_THREADS").is_none() && !threaded {
-            rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
-        }
+        check_same_command::<P>(&*mpi)?;
+        let shared = cores_per_rank(&*mpi);
+        let shared = std::env::var_os("RAYON_NUM_THREADS").is_none().then_some(shared);
+        start_threads(threads.or(shared))?;
         Ok(Ranks { team: Arc::clone(&mpi) as Arc<dyn Team>, mpi: Some((job, mpi)) })
     }
 
-    /// The end of a command that failed, here or `elsewhere`. If all ranks leave, the first one where it failed says why, and all have its
-    /// exit code; if others stay, this one says why and ends them.
-    pub(crate) fn fail(&self, code: u8, elsewhere: bool, complain: impl FnOnce(&str)) -> ExitCode {
+    /// Ends a command that failed on this rank, or on another one (`other_rank`).
+    ///
+    /// If all ranks have failed, the first rank that found the error reports it, and all ranks return its exit code. If some ranks
+    /// are still working, this rank reports its error and ends them.
+    pub(crate) fn fail(&self, code: u8, other_rank: bool, complain: impl FnOnce(&str)) -> ExitCode {
         let prefix = match self.team.size() {
             1 => String::new(),
             _ => format!("rank {}: ", self.team.rank()),
         };
         #[cfg(feature = "mpi")]
         if let Some((_, mpi)) = &self.mpi {
-            let word = u64::from(code) | u64::from(elsewhere) << 8;
-            if let Some(words) = mpi.farewell(0, word) {
-                let first = words.iter().position(|word| word >> 8 == 0).unwrap_or(0);
+            // Eight bits for the exit code, and one for an error that another rank found.
+            let own = u64::from(code) | u64::from(other_rank) << 8;
+            if let Some(all) = mpi.farewell(0, own) {
+                let first = all.iter().position(|status| status >> 8 == 0).unwrap_or(0);
                 if first == mpi.rank() {
                     complain(&prefix);
                 }
-                // Launchers end all ranks when one has gone with a code: nobody goes before it is said.
-                let code = words[first] as u8;
+                // Launchers end all ranks when one exits with a code, so no rank exits before the message is written.
+                let code = all[first] as u8;
                 return match mpi.farewell(1, 0) {
                     Some(_) => ExitCode::from(code),
                     None => mpi.abort(code.into()),
@@ -151,30 +174,34 @@ impl Ranks {
             complain(&prefix);
             mpi.abort(code.into());
         }
-        let _ = elsewhere;
+        let _ = other_rank;
         complain(&prefix);
         ExitCode::from(code)
     }
 }
 
-/// Whether all ranks are of the same kind, and how many threads this one should have: ranks that may use the same cores of a
-/// machine share them.
+/// Checks that all ranks run the same version with the same arguments.
 #[cfg(feature = "mpi")]
-fn settle(team: &dyn Team) -> anyhow::Result<usize> {
-    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    let command: Vec<String> = std::iter::once(env!("CARGO_PKG_VERSION").into()).chain(words).collect();
-    let other = |theirs: &Vec<u8>| theirs != command.join("\0").as_bytes();
-    if let Some(rank) = team.gather(command.join("\0").into_bytes()).iter().position(other) {
-        return Err(anyhow!(
-            "rank {rank} is another noodl than rank {}, or was told other words",
-            team.rank()
-        ));
+fn check_same_command<P: Program>(team: &dyn Team) -> anyhow::Result<()> {
+    let arguments = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let command: Vec<String> = std::iter::once(env!("CARGO_PKG_VERSION").into()).chain(arguments).collect();
+    match gather(team, command.clone()).iter().position(|other| *other != command) {
+        None => Ok(()),
+        Some(rank) => {
+            let (own, name) = (team.rank(), P::NAME);
+            Err(anyhow!("rank {rank} runs another version of {name} than rank {own}, or has other arguments"))
+        }
     }
+}
+
+/// Returns how many threads this rank should have: the ranks that may use the same cores of a machine share them.
+#[cfg(feature = "mpi")]
+fn cores_per_rank(team: &dyn Team) -> usize {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let status = read("/proc/self/status");
     let cores = status.lines().find(|line| line.starts_with("Cpus_allowed_list")).unwrap_or_default();
     let own = read("/proc/sys/kernel/random/boot_id") + cores;
-    let sharing = team.gather(own.clone().into_bytes()).iter().filter(|its| **its == own.as_bytes()).count();
+    let sharing = gather(team, own.clone()).iter().filter(|other| **other == own).count();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    Ok((cores / sharing.max(1)).max(1))
+    (cores / sharing.max(1)).max(1)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tensornoodl_data::{Axis, Error, Events, Filter, Query, Value, table};
 
 #[derive(clap::Args)]
-pub(crate) struct TableArgs {
+pub struct TableArgs {
     /// A CSV file whose first line names the columns, also packed by gzip, or a Parquet file; - for CSV from standard input.
     /// Or an array, as its name says: .npy, .npz (one array, or fibers, p x n, and places, p x 2), .tns or .tns.gz; its columns are 1,
     /// 2 and 3, the indices along its axes, and value.
@@ -51,11 +51,11 @@ pub(crate) struct TableArgs {
 
 impl TableArgs {
     /// As people know the table.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         self.path.display().to_string()
     }
 
-    pub(crate) fn query(&self) -> Result<Query, Error> {
+    pub fn query(&self) -> Result<Query, Error> {
         let keep_rows = self.keep_rows;
         if keep_rows == Some(0) {
             return Err(tensornoodl::Error::Parameter {
@@ -121,12 +121,12 @@ impl TableArgs {
     }
 
     /// The file.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Reads it.
-    pub(crate) fn read(&self) -> Result<Events, Error> {
+    pub fn read(&self) -> Result<Events, Error> {
         table::read(&self.path, self.query()?)
     }
 }

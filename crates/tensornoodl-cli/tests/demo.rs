@@ -77,7 +77,7 @@ fn a_folder_that_cannot_be_written_is_refused_before_any_work() {
     fs::write(folder.join("file"), "").unwrap();
     fs::create_dir_all(folder.join("taken/mail.html")).unwrap();
     for out in ["file", "file/deeper", "taken"] {
-        let refused = demo(&folder, &["--out", out]);
+        let refused = demo(&folder, &["--output", out]);
         let text = stderr(&refused);
         assert_eq!((refused.status.code(), text.lines().count()), (Some(1), 1), "{text}");
         assert!(
@@ -94,7 +94,7 @@ fn the_page_of_the_demo_opens_without_an_error() {
         return;
     };
     let folder = folder("the_page_of_the_demo_opens_without_an_error");
-    assert!(demo(&folder, &["--out", "a folder/of mine"]).status.success());
+    assert!(demo(&folder, &["--output", "a folder/of mine"]).status.success());
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--virtual-time-budget=2000"])
         .args(["--enable-logging=stderr", "--v=0"])

@@ -74,7 +74,7 @@ fn a_table_becomes_a_model_with_names() {
         (format!("learn {table} --feature year(time) --row from --col to"), 2, "\"year(time)\" is given"),
         (format!("learn {axes} --recipe sqrt"), 2, "the recipe has \"sqrt\""),
         (format!("learn {axes} --patterns 0"), 2, "a number above 0 or auto"),
-        (format!("learn {axes} --start {table}"), 3, "cannot be read as a model"),
+        (format!("learn {axes} --start-model {table}"), 3, "cannot be read as a model"),
     ] {
         let refused = noodl(&format!("{wrong} -o {}", model.display()));
         assert_eq!(refused.status.code(), Some(code), "{wrong}: {}", stderr(&refused));
@@ -349,7 +349,7 @@ fn an_array_is_a_table_without_words() {
     let before = fs::read(&model).unwrap();
     let resumed = noodl(&format!("learn {npz} -o {model} --resume"));
     assert!(resumed.status.success() && fs::read(&model).unwrap() == before, "{}", stderr(&resumed));
-    let further = noodl(&format!("learn {tns} --start {model} -o {}", at("y.safetensors")));
+    let further = noodl(&format!("learn {tns} --start-model {model} -o {}", at("y.safetensors")));
     assert!(stdout(&further).starts_with("2 patterns in "), "{}", stderr(&further));
     // Other tables have to be told.
     let table = firm(&folder).display().to_string();

@@ -71,7 +71,7 @@ fn nba() {
     let Some(outputs) = walk("nba.md") else { return };
     let season = of(&outputs, "noodl show", "season.safetensors --top 3");
     assert!(season.contains("120 features), 100 rows, 30 cols, 27 of 27 steps learned"), "{season}");
-    let seven = of(&outputs, "noodl show", "season-7.safetensors --step 2018-W51");
+    let seven = of(&outputs, "noodl show", "season-7.safetensors --at 2018-W51");
     let patterns: usize = seven.split_whitespace().next().unwrap().parse().unwrap();
     assert!((5..=7).contains(&patterns), "{seven}");
     let alike = of(&outputs, "noodl show", "--like 'James Harden'");

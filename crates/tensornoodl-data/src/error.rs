@@ -1,7 +1,5 @@
 //! What can be wrong with a file.
 
-use crate::events::Tally;
-
 /// What was wrong, where, and which rule it broke.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -72,13 +70,25 @@ pub enum Error {
     #[error(
         "{file} has no events to learn from: {} rows, of which {} were filtered out, {} have no value where one is needed, \
          {} lie outside the grid, {} are of rows that were not kept",
-        tally.events, tally.filtered, tally.missing, tally.outside, tally.dropped
+        events,
+        filtered,
+        missing,
+        outside,
+        dropped
     )]
     NoEvents {
         /// The file.
         file: String,
-        /// What was left out.
-        tally: Tally,
+        /// Rows of the table.
+        events: u64,
+        /// Rows that a filter left out.
+        filtered: u64,
+        /// Rows without a value in a column that is needed.
+        missing: u64,
+        /// Rows outside the bounds of a grid.
+        outside: u64,
+        /// Rows whose row label was not kept.
+        dropped: u64,
     },
     /// An axis, a value or a filter that is none.
     #[error("{text:?} is given, it must be {rule}")]

@@ -20,70 +20,32 @@
 
 #![forbid(unsafe_code)]
 
-pub mod arrow;
-mod axis;
-mod cut;
+mod count;
 mod error;
-mod events;
 pub mod files;
-mod labels;
-mod lookup;
+mod input;
 mod model;
-mod npy;
-mod parquet;
-mod query;
-mod recipe;
-pub mod table;
-pub mod tns;
 
-pub use axis::{Axis, Grid, Unit};
+pub use count::axis::Axis;
+pub use count::calendar::Unit;
+pub use count::counter::Counter;
+pub use count::events::Events;
+pub use count::filter::Filter;
+pub use count::grid::Grid;
+pub use count::labels::{Labels, align};
+pub use count::lookup::Lookup;
+pub use count::query::{Query, Value};
+pub use count::recipe::{Action, Recipe};
+pub use count::table;
+pub use count::tally::Tally;
 pub use error::Error;
-pub use events::{At, Counter, Events, Tally};
-pub use labels::{Labels, align};
-pub use lookup::Lookup;
-pub use model::{Card, Group, Known, MEMBER, Model, Record};
-pub use query::{Filter, Query, Value};
-pub use recipe::{Action, Recipe};
+pub use input::row::At;
+pub use input::tns::{self, Entries};
+pub use model::card::{Card, Record};
+pub use model::groups::{Group, Known, MEMBER};
+pub use model::learn::Model;
 
-use tensornoodl::{Shape, Tensor};
-
-/// Entries of one tensor, as a file has them.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Entries {
-    shape: Shape,
-    /// (feature, row, col, value).
-    values: Vec<(usize, usize, usize, f64)>,
-    fibers: usize,
-}
-
-impl Entries {
-    /// The smallest shape that holds all of them.
-    pub fn shape(&self) -> Shape {
-        self.shape
-    }
-
-    /// Number of entries.
-    pub fn len(&self) -> usize {
-        self.values.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
-    }
-
-    /// Number of places that have entries.
-    pub fn fibers(&self) -> usize {
-        self.fibers
-    }
-
-    /// About how many bytes the tensor takes.
-    pub fn bytes(&self) -> f64 {
-        8.0 * self.shape.features as f64 * self.fibers as f64
-    }
-
-    /// The tensor. Entries at the same position are added.
-    pub fn tensor(&self) -> Result<Tensor<'static>, Error> {
-        Ok(Tensor::from_triplets(self.shape, &self.values)?)
-    }
+/// Tables in memory, as Apache Arrow record batches.
+pub mod arrow {
+    pub use crate::count::table::read_batches as read;
 }

@@ -1,65 +1,64 @@
-//! Everything that can be wrong with what a caller hands in.
+//! Errors of this crate: invalid input, work that was stopped, and steps that diverge.
 
 use crate::shape::{Place, Shape};
 
-/// What was wrong, with the offending value and the rule it broke.
+/// An error, with the value that caused it and the rule that the value breaks.
 ///
-/// Slow convergence is not an error: [`Step`](crate::Step) tells it. A learner that returned an
-/// error is unchanged.
+/// A learner that returned an error is unchanged. Slow convergence is not an error: see [`Step`](crate::Step).
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A parameter outside its range.
+    /// A parameter is out of its range.
     #[error("{name} is {value}, it must be {rule}")]
     Parameter {
-        /// Name of the parameter, as in the program and the documentation.
+        /// The name of the parameter, as in the program and the documentation.
         name: &'static str,
         /// The value given.
         value: String,
         /// The values allowed.
         rule: String,
     },
-    /// An axis of length zero, or one too long to index.
+    /// An axis has length zero, or is too long to be indexed with 32 bits.
     #[error("the shape is {0}: every axis must have 1 to 4294967295 entries")]
     Shape(Shape),
-    /// A tensor entry outside the shape.
+    /// An entry of a tensor is outside the shape.
     #[error("entry {entry} is at feature {feature}, row {row}, col {col}, outside the shape {shape}")]
     OutOfBounds {
-        /// Position of the entry in the input.
+        /// The position of the entry in the input, from 0.
         entry: usize,
-        /// Its feature index.
+        /// The feature index of the entry.
         feature: usize,
-        /// Its row index.
+        /// The row index of the entry.
         row: usize,
-        /// Its col index.
+        /// The col index of the entry.
         col: usize,
         /// The shape of the tensor.
         shape: Shape,
     },
-    /// A value that is NaN, infinite, or too large to be squared and added up.
+    /// A value is NaN, infinite, or too large to be squared and added up.
     #[error("the value at feature {feature} of {place} is {value:?}: values must be finite, at most 1e100")]
     NotFinite {
-        /// Feature index.
+        /// The feature index of the value.
         feature: usize,
-        /// Where the fiber stands.
+        /// The place of the fiber.
         place: Place,
         /// The value.
         value: f64,
     },
-    /// Lengths that do not fit together.
+    /// An input has the wrong length.
     #[error("{what}: {got} values given, {expected} needed")]
     Length {
-        /// Which input.
+        /// The name of the input.
         what: &'static str,
-        /// Its length.
+        /// The length of the input.
         got: usize,
-        /// The length that fits.
+        /// The length needed.
         expected: usize,
     },
-    /// The same place given twice.
+    /// Two fibers have the same place.
     #[error("{0} is given twice: a place has one fiber")]
     DuplicatePlace(Place),
-    /// A fiber placed outside the shape.
+    /// A fiber is placed outside the shape.
     #[error("{place} is outside the shape {shape}")]
     PlaceOutOfBounds {
         /// The place.
@@ -67,69 +66,73 @@ pub enum Error {
         /// The shape of the tensor.
         shape: Shape,
     },
-    /// A pattern that cannot be scaled to unit length.
+    /// A pattern cannot be scaled to unit length.
     #[error("pattern {pattern} has norm {norm}: a pattern must be finite and not zero")]
     Pattern {
-        /// Which column of the dictionary.
+        /// The number of the pattern, from 0.
         pattern: usize,
-        /// Its norm.
+        /// The norm of the pattern.
         norm: f64,
     },
-    /// A learner whose parts do not fit together.
-    #[error("this is not the state of a learner: its parts do not fit together")]
+    /// The parts of a learner that was deserialized do not fit together.
+    #[error(
+        "the state of the learner is damaged: its parts do not fit together; \
+         use an earlier checkpoint, or learn again"
+    )]
     State,
-    /// A tensor whose feature axis does not fit the dictionary.
+    /// A tensor and the dictionary have different numbers of features.
     #[error("the tensor has {tensor} features, the dictionary has {dictionary}")]
     Features {
-        /// Features of the tensor.
+        /// The number of features of the tensor.
         tensor: usize,
-        /// Features of the dictionary.
+        /// The number of features of the dictionary.
         dictionary: usize,
     },
-    /// A part of a tensor that is not of the tensor's shape.
+    /// A part of a tensor has another shape than the tensor.
     #[error("a part has the shape {part}, its tensor has {tensor}")]
     OtherShape {
-        /// Shape of the part.
+        /// The shape of the part.
         part: Shape,
-        /// Shape of the tensor.
+        /// The shape of the tensor that the part belongs to.
         tensor: Shape,
     },
-    /// A tensor in which nothing stands out.
+    /// No pattern of a tensor is significant.
     #[error(
-        "no pattern is clearer than chance in most of five searches; asked for a number of patterns, it takes the clearest"
+        "no significant pattern found; use a number of patterns (--patterns N) to accept the N strongest"
     )]
     NoPattern,
-    /// A tensor in which nothing is shared, whatever is asked for.
-    #[error(
-        "no two fibers share anything that a pattern could be: asked for patterns, there is none to take"
-    )]
+    /// A number of patterns is given, but no two fibers of a tensor have anything in common.
+    #[error("no two fibers share anything that could be a pattern; use a tensor with more fibers")]
     NothingShared,
-    /// Codes that are not of the dictionary.
-    #[error("the codes are of {codes} patterns, the dictionary has {dictionary}")]
+    /// Codes and the dictionary have different numbers of patterns.
+    #[error(
+        "the codes have {codes} patterns, the dictionary has {dictionary}; \
+         use the dictionary that the codes were computed with"
+    )]
     Patterns {
-        /// Patterns of the codes.
+        /// The number of patterns of the codes.
         codes: usize,
-        /// Patterns of the dictionary.
+        /// The number of patterns of the dictionary.
         dictionary: usize,
     },
-    /// Work that was ended from outside; nothing has changed.
-    #[error("it was stopped")]
+    /// The work was ended by a [`Stop`](crate::Stop); nothing has changed.
+    #[error("the work was stopped; nothing has changed")]
     Stopped,
-    /// Something is wrong on another rank of the team.
+    /// Another rank of the team has an error.
     #[error("rank {rank} failed: {cause}")]
     OtherRank {
-        /// Which one.
+        /// The number of the rank, from 0.
         rank: usize,
-        /// What it says.
+        /// The error message of the rank.
         cause: String,
     },
-    /// A step that left the range of numbers. The dictionary is as it was before.
+    /// A step would have made a pattern zero or not finite. The dictionary is as it was before.
     #[error(
         "step {step} would have made a pattern zero or not finite and was not taken; \
          with the paper's step, try a smaller eta_a"
     )]
     Diverged {
-        /// The step, from 1.
+        /// The number of the step, from 1.
         step: u64,
     },
 }

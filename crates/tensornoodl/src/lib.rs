@@ -88,7 +88,7 @@ pub use data::codes::{Codes, SolverCounts};
 pub use data::dictionary::Dictionary;
 pub use data::sparse::Sparse;
 pub use data::tensor::Tensor;
-pub use discover::growth::DiscoverParams;
+pub use discover::params::DiscoverParams;
 pub use discover::scale::Scale;
 pub use error::Error;
 pub use evaluate::{assumptions, metrics, recovery, synthetic};

@@ -1,25 +1,31 @@
-//! Parameters: defaults, ranges, and the one function that makes all messages about them.
+//! Parameters of a learner: defaults, ranges, and the function that checks ranges.
+//!
+//! ```text
+//! eta_x, tau, R, delta_R    step size, threshold, steps and tolerance of iterative hard thresholding (alg:coeff_iht)
+//! C                         smallest magnitude of a true code (alg:coeff_init)
+//! eta_A                     step size of the dictionary (eq:apx_grad)
+//! ```
 
 use crate::error::Error;
 
-/// How the codes of a fiber are found, stage I.
+/// How stage I computes the code of a fiber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum Solver {
-    /// The limit of iterative hard thresholding, solved for directly on the support and proved to
-    /// be the limit. A fiber for which the proof fails is iterated as with [`Solver::Iht`].
+    /// Solves for the limit of iterative hard thresholding directly on the support, and proves that it is the limit. A
+    /// fiber for which the proof fails is iterated as with [`Solver::Iht`].
     #[default]
     Direct,
-    /// Iterative hard thresholding, step by step as in the paper (alg:coeff_iht).
+    /// Runs iterative hard thresholding step by step, as in the paper (alg:coeff_iht).
     Iht,
 }
 
-/// How the dictionary moves, stage III.
+/// How stage III updates the dictionary.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub enum Rule {
-    /// Recursive least squares with an error variance per pattern. Nothing to tune.
+    /// Recursive least squares with one error variance for each pattern. There is nothing to tune.
     #[default]
     Adaptive,
-    /// The paper's gradient step with one step size for all patterns (eq:apx_grad).
+    /// The paper's gradient step, with one step size for all patterns (eq:apx_grad).
     Paper {
         /// Step size eta_A, of the order of patterns / mean code size (A.5).
         eta_a: f64,
@@ -32,48 +38,49 @@ pub enum Samples {
     /// All non-zero fibers, as in the paper's experiments.
     #[default]
     All,
-    /// Only the places (j, j): the independent set of the paper's analysis (eq:emp_grad_est).
+    /// Only fibers at places (j, j): the independent set of the paper's analysis (eq:emp_grad_est).
     Independent,
 }
 
-/// How often each tensor is used before the next one.
+/// Number of passes over each tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Passes {
-    /// This many times, at least once.
+    /// A fixed number of passes, at least 1.
     Fixed(usize),
-    /// As long as another pass still brings the dictionary nearer. Needs [`Rule::Adaptive`].
+    /// Passes as long as another one still improves the dictionary. Needs [`Rule::Adaptive`].
     Auto,
-    /// Until the tensor has nothing more to tell, for one that is all there is: as [`Passes::Auto`], and on while each pass leaves
-    /// less than three quarters of what the one before left. Needs [`Rule::Adaptive`].
+    /// Passes until the tensor is used up, for data that is a single tensor: as [`Passes::Auto`], and further as long as
+    /// each pass leaves less than three quarters of the residual of the pass before. Needs [`Rule::Adaptive`].
     Exhaust,
 }
 
-/// What a [`Learner`](crate::Learner) is told. The defaults are the paper's values where it has
-/// some, and suppose codes of about unit size, as the paper does.
+/// The parameters of a [`Learner`](crate::Learner).
+///
+/// The defaults are the paper's values where the paper gives some. Like the paper, they assume codes of about unit size.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Params {
-    /// Stage I solver.
+    /// The solver of stage I.
     pub solver: Solver,
-    /// Step size of iterative hard thresholding, eta_x, in (0, 1).
+    /// eta_x, the step size of iterative hard thresholding, in (0, 1).
     pub eta_x: f64,
-    /// Smallest code kept by iterative hard thresholding, tau > 0.
+    /// tau > 0, the smallest magnitude of a code that iterative hard thresholding keeps.
     pub tau: f64,
-    /// Smallest magnitude a true code can have, the paper's C > 0; codes start from the entries
-    /// of A'y of at least half of it.
+    /// C > 0 in the paper, the smallest magnitude of a true code, from 1e-100 to 1e100. Codes start from the entries of A'y
+    /// of magnitude C / 2 and more.
     pub code_floor: f64,
-    /// Most steps of iterative hard thresholding, the paper's R.
+    /// R in the paper, the largest number of steps of iterative hard thresholding, at least 1.
     pub iht_steps: usize,
-    /// Iterative hard thresholding stops once no entry changes by more than this share of the
-    /// largest one and the support stays; with 0 it makes `iht_steps` steps.
+    /// delta_R in the paper, in [0, 1): iterative hard thresholding stops when the support stays and no entry changes by more
+    /// than this fraction of the largest one. With 0, it always makes `iht_steps` steps.
     pub code_tolerance: f64,
-    /// Stage III rule.
+    /// The update rule of stage III.
     pub rule: Rule,
-    /// Fibers that stage III learns from.
+    /// The fibers that stage III learns from.
     pub samples: Samples,
-    /// Passes over each tensor.
+    /// The number of passes over each tensor.
     pub passes: Passes,
-    /// What the adaptive step forgets with every tensor of what it has learned, in [0, 1). A pattern that jumps, or
-    /// turns fast enough to be seen against the noise, is followed anyway; this is for slow drift.
+    /// The fraction, in [0, 1), of what it has learned that the adaptive step forgets with every tensor. It is meant for slow
+    /// drift: a pattern that jumps, or changes fast enough to be visible above the noise, is followed with 0 too.
     pub forgetting: f64,
 }
 
@@ -95,18 +102,21 @@ impl Default for Params {
 }
 
 impl Params {
-    /// The method as the paper has it: its iteration, its step, and its values for codes of unit size, in the
-    /// units of the data, so for [`Learner::new`](crate::Learner::new).
+    /// The parameters of the paper: its iteration, its step, and its values for codes of unit size.
+    ///
+    /// They are in the units of the data, as [`Learner::new`](crate::Learner::new) expects.
     pub fn paper(eta_a: f64) -> Params {
         Params { solver: Solver::Iht, rule: Rule::Paper { eta_a }, ..Params::default() }
     }
 
-    /// Checks every range. [`Learner::new`](crate::Learner::new) calls it, so that no unchecked
-    /// parameter reaches the loop.
+    /// Checks the range of every parameter. [`Learner::new`](crate::Learner::new) calls this function.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for the first parameter that is out of range.
     pub fn check(&self) -> Result<(), Error> {
         within("eta_x", self.eta_x, Above(0.0), Below(1.0))?;
         within("tau", self.tau, Above(0.0), Below(f64::INFINITY))?;
-        // As large and as small as values may be, so that squares and ratios stay finite.
+        // The range of values in a tensor, so that squares and ratios stay finite.
         within("code_floor", self.code_floor, AtLeast(1e-100), AtMost(1e100))?;
         within("iht_steps", self.iht_steps as f64, AtLeast(1.0), Below(f64::INFINITY))?;
         within("code_tolerance", self.code_tolerance, AtLeast(0.0), Below(1.0))?;
@@ -128,12 +138,12 @@ impl Params {
     }
 }
 
-/// Lower end of a range.
+/// The lower end of a range.
 pub(crate) enum Low {
     AtLeast(f64),
     Above(f64),
 }
-/// Upper end of a range.
+/// The upper end of a range.
 pub(crate) enum High {
     AtMost(f64),
     Below(f64),
@@ -141,9 +151,12 @@ pub(crate) enum High {
 pub(crate) use High::{AtMost, Below};
 pub(crate) use Low::{Above, AtLeast};
 
-/// Refuses a value outside its range, and NaN with it: no comparison with NaN is true.
+/// Checks that a value is in its range. NaN is in no range.
+///
+/// # Errors
+/// [`Error::Parameter`] if the value is out of range.
 pub(crate) fn within(name: &'static str, value: f64, low: Low, high: High) -> Result<(), Error> {
-    // Whole numbers as such, and no 300 digits for a huge or tiny one.
+    // Huge and tiny numbers in scientific notation, all others in decimal notation.
     let written = |value: f64| {
         let plain = value == 0.0 || (1e-5..1e15).contains(&value.abs()) || !value.is_finite();
         if plain { format!("{value}") } else { format!("{value:e}") }

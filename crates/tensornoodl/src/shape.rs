@@ -1,15 +1,20 @@
-//! The lengths of a tensor's axes, and the place of a fiber in it.
+//! The shape of a tensor, and the place of a fiber in it.
+//!
+//! ```text
+//! n x J x K    shape: features, rows, cols
+//! (j, k)       place of a fiber: row j, col k
+//! ```
 
 use std::fmt;
 
-/// Lengths of the three axes, n x J x K.
+/// The lengths of the three axes of a tensor, n x J x K.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// n, the length of a fiber and of a pattern.
+    /// n, the number of features: the length of a fiber and of a pattern.
     pub features: usize,
-    /// J, the length of a row factor.
+    /// J, the number of rows: the length of a row factor.
     pub rows: usize,
-    /// K, the length of a col factor.
+    /// K, the number of cols: the length of a col factor.
     pub cols: usize,
 }
 
@@ -19,7 +24,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Where a fiber stands in the tensor: (j, k).
+/// The place (j, k) of a fiber in a tensor.
 ///
 /// Places are ordered as the columns of the mode-1 unfolding (mode-1-T): first by col, then by row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -31,32 +36,34 @@ pub struct Place {
 }
 
 impl Place {
+    /// A sort key: places are ordered by col, then by row.
     pub(crate) fn order(self) -> (u32, u32) {
         (self.col, self.row)
     }
 
-    /// A number for each place, in their order,
-    pub(crate) fn word(self) -> u64 {
+    /// Returns the place as one integer. Keys have the order of the places.
+    pub(crate) fn key(self) -> u64 {
         u64::from(self.col) << 32 | u64::from(self.row)
     }
 
-    /// and the way back.
-    pub(crate) fn of_word(word: u64) -> Place {
-        Place { row: word as u32, col: (word >> 32) as u32 }
+    /// Returns the place with this [`key`](Place::key).
+    pub(crate) fn from_key(key: u64) -> Place {
+        Place { row: key as u32, col: (key >> 32) as u32 }
     }
 
-    /// Which of so many ranks has this place, where every place is someone's.
+    /// Returns the rank, out of `ranks`, that holds the fiber at this place when places are spread over ranks by hash.
     pub fn owner(self, ranks: usize) -> usize {
-        (self.lot() % ranks as u64) as usize
+        (self.hash() % ranks as u64) as usize
     }
 
-    /// A number that any place has alone, and that tells nothing of where it is (the mixing of MurmurHash3).
-    pub(crate) fn lot(self) -> u64 {
-        let mut lot = self.word();
+    /// Returns a hash of the place: a bijective 64-bit mixer, the finalizer of MurmurHash3. Different places have different
+    /// hashes.
+    pub(crate) fn hash(self) -> u64 {
+        let mut hash = self.key();
         for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
-            lot = (lot ^ lot >> 33).wrapping_mul(factor);
+            hash = (hash ^ hash >> 33).wrapping_mul(factor);
         }
-        lot ^ lot >> 33
+        hash ^ hash >> 33
     }
 }
 

@@ -1,33 +1,35 @@
-//! A way to end long work from outside.
+//! A flag that ends long work from outside.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Ends long work that has a clone of it: with [`Error::Stopped`](crate::Error::Stopped), between two waves of fibers or two rounds
-/// of a search, and as if it had not begun.
+/// A flag that ends long work, such as [`Learner::learn`](crate::Learner::learn), from another thread or a signal handler.
+///
+/// All clones share one flag. The work looks at the flag between two waves of fibers and between two rounds of a search; it
+/// returns [`Error::Stopped`](crate::Error::Stopped) then and leaves everything as it was before the call.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// From now on, work ends.
+    /// Sets the flag: work that uses it ends.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it does.
+    /// Whether the flag is set.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Set by whoever has the flag, such as the handler of a signal.
+/// Uses an existing flag, such as the one that a signal handler sets.
 impl From<Arc<AtomicBool>> for Stop {
     fn from(flag: Arc<AtomicBool>) -> Stop {
         Stop(flag)
     }
 }
 
-/// Who may end the work makes no difference to what it is.
+/// All flags are equal: learners are compared by what they know, not by who may stop them.
 impl PartialEq for Stop {
     fn eq(&self, _: &Stop) -> bool {
         true

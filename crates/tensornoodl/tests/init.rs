@@ -3,17 +3,18 @@
 #![allow(clippy::unwrap_used)]
 
 use tensornoodl::assumptions::{Verdict, check};
-use tensornoodl::discover::pairs::{self, Pairs};
+use tensornoodl::discover::pairs::{self, PairParams};
 use tensornoodl::discover::{energy_floor, evidence, find, find_stable};
-use tensornoodl::recovery::Census;
+use tensornoodl::recovery::PatternCounts;
 use tensornoodl::synthetic::{Plan, Planted};
 use tensornoodl::{Dictionary, DiscoverParams, Learner, Params, Place, Shape, Tensor};
 
-fn planted(plan: Plan) -> (Tensor<'static>, impl Fn(&Dictionary) -> Census) {
+fn planted(plan: Plan) -> (Tensor<'static>, impl Fn(&Dictionary) -> PatternCounts) {
     let planted = Planted::new(plan).unwrap();
     let made = planted.tensor(1);
     let shown: Vec<usize> = made.true_codes.matrix().transpose().columns().map(<[_]>::len).collect();
-    let census = move |found: &Dictionary| Census::new(found, planted.true_dictionary(), &shown).unwrap();
+    let census =
+        move |found: &Dictionary| PatternCounts::new(found, planted.true_dictionary(), &shown).unwrap();
     (made.tensor, census)
 }
 
@@ -25,7 +26,7 @@ fn small() -> Plan {
 fn a_start_has_all_patterns_and_says_what_they_explain() {
     let (tensor, census) = planted(small());
     let start = find(&tensor, &DiscoverParams::default()).unwrap();
-    assert_eq!(census(&start.dictionary), Census { seen: 20, found: 20, spurious: 0 });
+    assert_eq!(census(&start.dictionary), PatternCounts { seen: 20, found: 20, spurious: 0 });
     assert_eq!((start.fibers, start.explained), (tensor.fibers(), tensor.fibers()));
     assert!((start.energy - 1.0).abs() < 1e-3);
     let sum: f64 = start.findings.iter().map(|finding| finding.energy).sum();
@@ -48,7 +49,7 @@ fn the_number_can_be_asked_for() {
     let all = find(&tensor, &DiscoverParams::default()).unwrap();
     assert_eq!(all.findings.len(), 20);
     let few = find(&tensor, &DiscoverParams { max_patterns: Some(5), ..DiscoverParams::default() }).unwrap();
-    assert_eq!(census(&few.dictionary), Census { seen: 20, found: 5, spurious: 0 });
+    assert_eq!(census(&few.dictionary), PatternCounts { seen: 20, found: 5, spurious: 0 });
     // Those that explain most.
     assert!(few.energy > 5.0 / 20.0 * all.energy);
     // Beyond what is there, noise is what is left to be found, and it says so.
@@ -69,7 +70,7 @@ fn few_patterns_are_patterns_too() {
             let plan = Plan { features, patterns, rows: 100, cols: 100, ..small() };
             let (tensor, census) = planted(plan);
             let start = find(&tensor, &DiscoverParams::default()).unwrap();
-            let all = Census { seen: patterns, found: patterns, spurious: 0 };
+            let all = PatternCounts { seen: patterns, found: patterns, spurious: 0 };
             assert_eq!(census(&start.dictionary), all, "{patterns} patterns of {features} features");
         }
     }
@@ -98,17 +99,17 @@ fn the_number_is_limited_on_every_road() {
 #[test]
 fn short_fibers_can_be_left_out() {
     let (tensor, _) = planted(small());
-    let none = find(&tensor, &DiscoverParams { floor: 100.0, ..DiscoverParams::default() }).unwrap();
+    let none = find(&tensor, &DiscoverParams { min_length: 100.0, ..DiscoverParams::default() }).unwrap();
     assert_eq!((none.findings.len(), none.fibers, none.explained, none.energy), (0, 0, 0, 0.0));
     // A learner leaves them out as well, now and later.
-    let grow = DiscoverParams { floor: 100.0, ..DiscoverParams::default() };
+    let grow = DiscoverParams { min_length: 100.0, ..DiscoverParams::default() };
     let mut learner = Learner::from_nothing(100, Params::default(), grow).unwrap();
     for _ in 0..2 {
         learner.learn(&tensor).unwrap();
     }
     assert_eq!((learner.dictionary().patterns(), learner.unexplained_fibers()), (0, 0));
     for floor in [f64::NAN, -1.0, f64::INFINITY] {
-        assert!(find(&tensor, &DiscoverParams { floor, ..DiscoverParams::default() }).is_err());
+        assert!(find(&tensor, &DiscoverParams { min_length: floor, ..DiscoverParams::default() }).is_err());
     }
     let upside_down = DiscoverParams { min_patterns: 5, max_patterns: Some(4), ..DiscoverParams::default() };
     let message = "max_patterns is 4, it must be at least 5 and finite";
@@ -134,14 +135,18 @@ fn rough() -> Tensor<'static> {
 fn rough_data_is_judged_by_its_long_fibers() {
     let (exact, _) = planted(small());
     let start = find_stable(&exact, &DiscoverParams::default()).unwrap();
-    assert_eq!((start.floor, start.findings.len()), (0.0, 20), "where the model holds, all fibers count");
+    assert_eq!(
+        (start.min_length, start.findings.len()),
+        (0.0, 20),
+        "where the model holds, all fibers count"
+    );
 
     let tensor = rough();
     let all = find(&tensor, &DiscoverParams::default()).unwrap();
     assert!(all.findings.len() >= 50, "each kind of short fibers is a pattern");
     let start = find_stable(&tensor, &DiscoverParams::default()).unwrap();
-    assert_eq!(start.floor, energy_floor(&tensor));
-    assert!(start.floor > 0.2 && start.floor < 1.0 && start.fibers == exact.fibers());
+    assert_eq!(start.min_length, energy_floor(&tensor));
+    assert!(start.min_length > 0.2 && start.min_length < 1.0 && start.fibers == exact.fibers());
     assert_eq!(start.findings.len(), 20);
     // The floor has the units of the data.
     let thrice: Vec<f64> = tensor.values().iter().map(|y| 3.0 * y).collect();
@@ -180,9 +185,9 @@ fn events_that_happen_once_are_no_patterns() {
     assert!(all.few < all.explained / 2, "{} of {}", all.few, all.explained);
     let judged = find_stable(&tensor, &DiscoverParams::default()).unwrap();
     assert_eq!(judged.findings.len(), 3, "{:?}", judged.findings);
-    assert!(judged.floor > 1.0);
+    assert!(judged.min_length > 1.0);
     let scale = judged.scale.unwrap();
-    assert_eq!((scale.code, scale.floor), (judged.floor, judged.floor));
+    assert_eq!((scale.code, scale.floor), (judged.min_length, judged.min_length));
 }
 
 #[test]
@@ -196,7 +201,7 @@ fn the_evidence_ends_where_the_patterns_end() {
     assert!(
         evidence.seeds.iter().chain(&evidence.samples).all(|again| again.patterns == 20 && again.agree == 20)
     );
-    let ladder = &evidence.ladder;
+    let ladder = &evidence.held_out;
     assert!(ladder.is_sorted_by(|a, b| a.patterns < b.patterns) && ladder[0].patterns == 1);
     let rung = |patterns: usize| ladder.iter().find(|rung| rung.patterns == patterns).unwrap();
     assert_eq!(rung(20).agree, 20);
@@ -209,22 +214,22 @@ fn the_evidence_ends_where_the_patterns_end() {
 #[test]
 fn pairs_find_patterns_too() {
     let (tensor, census) = planted(Plan { patterns: 8, ..small() });
-    let pairs = Pairs { most_pairs: 4000, ..Pairs::new(100) };
+    let pairs = PairParams { max_pairs: 4000, ..PairParams::new(100) };
     let found = pairs::find(&tensor, &pairs).unwrap();
-    assert_eq!(census(&found.dictionary), Census { seen: 8, found: 8, spurious: 0 });
+    assert_eq!(census(&found.dictionary), PatternCounts { seen: 8, found: 8, spurious: 0 });
     assert!(found.hits.is_sorted_by(|a, b| a >= b) && found.hits.iter().all(|hits| *hits >= 3));
     assert!(found.hits.iter().sum::<usize>() <= found.accepted && found.accepted < found.pairs);
     assert_eq!(pairs::find(&tensor, &pairs).unwrap(), found, "the same seed, the same pairs");
-    assert!(pairs::find(&tensor, &Pairs { ratio: 1.0, ..pairs }).is_err());
+    assert!(pairs::find(&tensor, &PairParams { ratio: 1.0, ..pairs }).is_err());
 }
 
 /// The verdict on each assumption.
 fn verdicts(tensor: &Tensor<'_>) -> impl Fn(&str) -> Option<Verdict> {
-    let checkup = check(tensor, &DiscoverParams::default()).unwrap();
-    for line in &checkup.lines {
+    let report = check(tensor, &DiscoverParams::default()).unwrap();
+    for line in &report.assumptions {
         assert_eq!(line.advice.is_empty(), line.verdict == Verdict::Good, "{line:?}");
     }
-    move |name| checkup.lines.iter().find(|line| line.name == name).map(|line| line.verdict)
+    move |name| report.assumptions.iter().find(|line| line.name == name).map(|line| line.verdict)
 }
 
 #[test]

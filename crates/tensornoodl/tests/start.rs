@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use tensornoodl::metrics::Matching;
-use tensornoodl::recovery::{Census, Progress, Recovery};
+use tensornoodl::recovery::{PatternCounts, Progress, Recovery};
 use tensornoodl::synthetic::{Plan, Planted, Values};
 use tensornoodl::{Dictionary, DiscoverParams, Error, Learner, Params, Passes, Place, Rule, Shape, Tensor};
 
@@ -29,17 +29,17 @@ fn every_pattern_seen_twice_is_found_at_once_and_all_of_them_exactly_in_the_end(
         for cell in CELLS {
             let mut recovery = recovery(Plan { scale: 1000.0, seed: 26, ..plan(cell, values) });
             let first = recovery.advance().unwrap();
-            let Census { seen, found, spurious } = first.census;
-            assert!(found == seen && spurious == 0, "{cell:?} {values:?}: {:?}", first.census);
+            let PatternCounts { seen, found, spurious } = first.pattern_counts;
+            assert!(found == seen && spurious == 0, "{cell:?} {values:?}: {:?}", first.pattern_counts);
             assert!(seen > 8 * cell.0 / 10);
             let mut now = first;
             while now.error_a > 1e-10 && now.step.step < 40 {
                 now = recovery.advance().unwrap();
-                assert_eq!(now.census.spurious, 0, "{cell:?} {values:?} tensor {}", now.step.step);
+                assert_eq!(now.pattern_counts.spurious, 0, "{cell:?} {values:?} tensor {}", now.step.step);
             }
             let outcome = recovery.outcome().unwrap();
             assert!(outcome.error_a <= 1e-10 && outcome.support, "{cell:?} {values:?}: {outcome:?}");
-            assert_eq!(outcome.census, Census { seen: cell.0, found: cell.0, spurious: 0 });
+            assert_eq!(outcome.pattern_counts, PatternCounts { seen: cell.0, found: cell.0, spurious: 0 });
             assert!(outcome.steps <= outcome.coverage_step.unwrap() + 20);
             // All that was said of the patterns is said of each.
             let learner = recovery.learner();
@@ -58,8 +58,8 @@ fn noise_costs_what_it_has_to() {
             let mut recovery = recovery(Plan { noise, seed: 91, ..plan(cell, values) });
             advance(&mut recovery, 20);
             let outcome = recovery.outcome().unwrap();
-            let all = Census { seen: cell.0, found: cell.0, spurious: 0 };
-            assert_eq!(outcome.census, all, "{cell:?} {noise} {values:?}");
+            let all = PatternCounts { seen: cell.0, found: cell.0, spurious: 0 };
+            assert_eq!(outcome.pattern_counts, all, "{cell:?} {noise} {values:?}");
             let ratio = outcome.error_a / outcome.oracle_error_a.unwrap();
             assert!(ratio < 1.1, "{cell:?} {noise} {values:?}: {ratio}");
         }
@@ -84,10 +84,10 @@ fn late_patterns_are_found_and_the_others_stay() {
         let after = error_of_the_others(&recovery);
         assert!(after <= before.max(1e-14), "tensor {t}: {before} {after}");
         before = after;
-        assert_eq!(now.census.spurious, 0);
+        assert_eq!(now.pattern_counts.spurious, 0);
     }
     let outcome = recovery.outcome().unwrap();
-    assert_eq!(outcome.census.found, 150);
+    assert_eq!(outcome.pattern_counts.found, 150);
     assert!(outcome.error_a < 1e-10, "{}", outcome.error_a);
 }
 
@@ -393,6 +393,6 @@ fn noise_as_long_as_a_pattern_is_no_obstacle() {
     let mut recovery = recovery(Plan { noise: 1.0, ..Plan::default() });
     advance(&mut recovery, 10);
     let outcome = recovery.outcome().unwrap();
-    assert_eq!(outcome.census, Census { seen: 150, found: 150, spurious: 0 });
+    assert_eq!(outcome.pattern_counts, PatternCounts { seen: 150, found: 150, spurious: 0 });
     assert!(outcome.error_a < 1.1 * outcome.oracle_error_a.unwrap());
 }

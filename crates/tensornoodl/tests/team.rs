@@ -329,7 +329,10 @@ fn the_recovery_claim() {
                     ),
                     (other.error_a, other.error_b, other.error_c, other.support, other.coverage_step)
                 );
-                assert_eq!((outcome.census, outcome.mean_code_size), (other.census, other.mean_code_size));
+                assert_eq!(
+                    (outcome.pattern_counts, outcome.mean_code_size),
+                    (other.pattern_counts, other.mean_code_size)
+                );
                 match (outcome.oracle_error_a, other.oracle_error_a) {
                     (Some(a), Some(b)) => same(a, b),
                     (a, b) => assert!(a.is_none() && b.is_none()),

@@ -15,17 +15,17 @@ use tensornoodl::parallel::Solo;
 use tensornoodl::recovery::Recovery;
 use tensornoodl::synthetic::{Plan, Planted};
 use tensornoodl::{Dictionary, Factors, Params, Rule, Sparse, Team};
+use tensornoodl_cli::plot::{self, Curve};
+use tensornoodl_cli::progress::{Goal, Progress};
 use tensornoodl_data::{MEMBER, Model, files};
 
 use crate::cmd::learn;
-use crate::firm::{self, Group, PEOPLE};
-use crate::plot::{self, Curve};
-use crate::progress::{Goal, Progress};
+use crate::sample_company::{self, Group, PEOPLE};
 
 const EXAMPLES: &str = "\
 Examples:
   noodl demo
-  noodl demo --out firm
+  noodl demo -o company
 
 It takes about two seconds. The first part shows that planted patterns come back to the last digit. The second writes \
 the e-mail of a firm that never was to mail.csv, learns from it as noodl learn would, into mail.safetensors, and makes a \
@@ -36,8 +36,8 @@ page about it, mail.html.";
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
     /// The folder for the table, the model and the page about it; those of an earlier demo are replaced.
-    #[arg(long, value_name = "FOLDER", default_value = "noodl-demo")]
-    out: PathBuf,
+    #[arg(long, short, value_name = "FOLDER", default_value = "noodl-demo")]
+    output: PathBuf,
 }
 
 /// Errors of this size are rounding.
@@ -57,12 +57,12 @@ const DIM: Style = Style::new().dimmed();
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let begun = Instant::now();
-    let out = Out::new(&args.out)?;
+    let out = Out::new(&args.output)?;
     recovery()?;
     names(&out)?;
     writeln!(
         anstream::stdout(),
-        "\n{DIM}{:.1} s in all; noodl recover --help plants other sizes, sparsities and noise{DIM:#}",
+        "\n{DIM}{:.1} s in all; noodl-lab recover --help plants other sizes, sparsities and noise{DIM:#}",
         begun.elapsed().as_secs_f64()
     )?;
     Ok(())
@@ -79,7 +79,7 @@ impl Out {
     /// Whether they can be written is known before any work.
     fn new(folder: &Path) -> anyhow::Result<Out> {
         let cannot =
-            |error| anyhow!("cannot write {}: {error}; --out names another folder", folder.display());
+            |error| anyhow!("cannot write {}: {error}; --output names another folder", folder.display());
         fs::create_dir_all(folder).map_err(cannot)?;
         // A folder whose name begins with a dash is no option of learn.
         let dash = folder.as_os_str().as_encoded_bytes().starts_with(b"-");
@@ -194,8 +194,8 @@ fn recovery() -> anyhow::Result<()> {
 /// The same on a table with names: who belongs together, and when?
 fn names(to: &Out) -> anyhow::Result<()> {
     let mut out = anstream::stdout();
-    let groups = firm::groups();
-    let table = firm::mail(&groups);
+    let groups = sample_company::groups();
+    let table = sample_company::mail(&groups);
     files::write(&to.table, &table)?;
     let hours: Vec<String> = groups.iter().map(|group| format!("{} ({})", group.name, group.when)).collect();
     let some: Vec<String> = table.lines().step_by(60_000).map(|line| format!("  {line}\n")).collect();

@@ -4,9 +4,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use tensornoodl_cli::memory;
 use tensornoodl_data::{Model, Query, files, table};
-
-use crate::memory;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,6 +28,9 @@ pub(crate) struct Args {
     /// The file to write [default: standard output].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Number of threads, at least 1 [default: all cores]. Results do not depend on it.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {

@@ -10,22 +10,21 @@ use std::sync::atomic::AtomicBool;
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use tensornoodl::discover::search_bytes;
 use tensornoodl::parallel::agree;
 use tensornoodl::{DiscoverParams, Error, Learner, Params, Passes, Rule, Stop, Team, Tensor};
+use tensornoodl_cli::memory;
+use tensornoodl_cli::program::Interrupted;
+use tensornoodl_cli::progress::Spinner;
+use tensornoodl_cli::table::TableArgs;
 use tensornoodl_data::{Error as DataError, Events, Model, Query, Recipe, files, table};
-
-use crate::Interrupted;
-use crate::memory;
-use crate::progress::Spinner;
-use crate::source::search_bytes;
-use crate::table::TableArgs;
 
 const EXAMPLES: &str = "\
 Examples:
   noodl learn mail.csv --feature 'month(time)' --row from --col to --recipe log2,scale,center -o mail.safetensors
   noodl learn shots.csv --feature 'grid(x,y,12x10)' --row player --col opponent --step 'week(date)' -o shots.safetensors
   noodl learn new.csv --feature 'grid(x,y,12x10)' --row player --col opponent --step 'week(date)' \\
-    --start shots.safetensors -o new.safetensors
+    --start-model shots.safetensors -o new.safetensors
   noodl learn tensor.npy -o tensor.safetensors     an array n x J x K: features, rows, cols
   mpirun -n 4 noodl learn mail.csv ...             four ranks, each with a share (built with --features mpi; docs/cluster.md)
 
@@ -52,7 +51,7 @@ pub(crate) struct Args {
     patterns: Count,
     /// Go on from the patterns of this model.
     #[arg(long, value_name = "MODEL", conflicts_with = "patterns")]
-    start: Option<PathBuf>,
+    start_model: Option<PathBuf>,
     /// Passes over each tensor: a number, or auto, as long as they help [default: 1; without --step auto, or 100 for the
     /// paper's step].
     #[arg(long)]
@@ -82,6 +81,9 @@ pub(crate) struct Args {
     /// Seed of the search for patterns.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Number of threads, at least 1 [default: all cores]. Results do not depend on it.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
     /// A JSON line for each step, on standard output.
     #[arg(long)]
     json: bool,
@@ -134,7 +136,7 @@ impl Args {
         stop: Stop,
     ) -> anyhow::Result<Learner> {
         let params = self.params(events)?;
-        if let Some(path) = &self.start {
+        if let Some(path) = &self.start_model {
             let start = load(&**team, path)?;
             // The paper's step has no state to go on with.
             return match params.rule {
@@ -230,9 +232,9 @@ pub(crate) fn learn(
     let stop = Stop::from(flag);
     let quiet = args.quiet || args.json || !writes;
     let spinner = Spinner::new("reading", quiet);
-    let start = args.start.as_deref().map(|path| load(&**team, path)).transpose()?;
+    let start = args.start_model.as_deref().map(|path| load(&**team, path)).transpose()?;
     let mut query = args.table.query()?;
-    if let (Some(path), Some(start)) = (&args.start, &start) {
+    if let (Some(path), Some(start)) = (&args.start_model, &start) {
         if start.card.recipe != recipe {
             return Err(anyhow!(
                 "{} was learned with the recipe {}; its patterns are of no use for another",
@@ -254,7 +256,7 @@ pub(crate) fn learn(
     let mut model = if args.resume && exists(&**team, &args.output) {
         resumed(&**team, args, &events, &query, &recipe)?
     } else {
-        if let (Some(path), Some(start)) = (&args.start, &start) {
+        if let (Some(path), Some(start)) = (&args.start_model, &start) {
             align(&**team, &mut events, start, path)?;
         }
         let spinner = Spinner::new("looking for patterns", quiet);

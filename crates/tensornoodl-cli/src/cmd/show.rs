@@ -4,15 +4,14 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::path::PathBuf;
 
+use tensornoodl_cli::plot::sparkline;
 use tensornoodl_data::{Axis, Model};
-
-use crate::plot::sparkline;
 
 const EXAMPLES: &str = "\
 Examples:
   noodl show mail.safetensors
   noodl show mail.safetensors --pattern 2 --top 20
-  noodl show shots.safetensors --step 2018-W51 --like 'James Harden'";
+  noodl show shots.safetensors --at 2018-W51 --like 'James Harden'";
 
 /// Show the patterns of a model: a line for each, and who takes part.
 #[derive(clap::Args)]
@@ -23,9 +22,9 @@ pub(crate) struct Args {
     /// Only this pattern, from 1.
     #[arg(long)]
     pattern: Option<usize>,
-    /// Who takes part in this step, by its label, instead of in all of them.
-    #[arg(long, value_name = "STEP")]
-    step: Option<String>,
+    /// Show who takes part in the step with this label [default: over all steps].
+    #[arg(long, value_name = "LABEL")]
+    at: Option<String>,
     /// Only the rows that are most like this one: that take part in the same patterns.
     #[arg(long, value_name = "ROW", conflicts_with = "pattern")]
     like: Option<String>,
@@ -48,9 +47,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     let card = &model.card;
     let learned = &card.steps[..card.history.len()];
-    let steps = match &args.step {
+    let steps = match &args.at {
         Some(label) => {
-            let at = place(label, learned, "step")?;
+            let at = place(label, learned, "at")?;
             at..at + 1
         }
         None => 0..learned.len(),

@@ -4,10 +4,9 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use serde::Serialize;
+use tensornoodl_cli::progress::Spinner;
+use tensornoodl_cli::table::TableArgs;
 use tensornoodl_data::{Events, Labels, Tally};
-
-use crate::progress::Spinner;
-use crate::table::TableArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,6 +20,9 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     table: TableArgs,
+    /// Number of threads, at least 1 [default: all cores]. Results do not depend on it.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
     /// Write one JSON object.
     #[arg(long)]
     json: bool,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use assert_cmd::cargo::cargo_bin;
+use super::program;
 
 /// Past the harness, which keeps what passing tests print.
 pub fn say(line: &str) {
@@ -40,9 +40,9 @@ pub fn launcher(ranks: usize) -> Command {
     command
 }
 
-/// Runs the program as so many ranks, to its end.
-pub fn mpirun(ranks: usize, args: &str) -> Output {
-    let ended = Job::of_noodl(ranks, args, &[]).end(Duration::from_secs(120));
+/// Runs a program as this many ranks, to its end. The command begins with the name of the program.
+pub fn mpirun(ranks: usize, command: &str) -> Output {
+    let ended = Job::new(ranks, command, &[]).end(Duration::from_secs(120));
     Output { status: ended.status, stdout: ended.stdout.into_bytes(), stderr: ended.stderr.into_bytes() }
 }
 
@@ -71,10 +71,12 @@ impl Ended {
 }
 
 impl Job {
-    pub fn of_noodl(ranks: usize, args: &str, variables: &[(&str, &str)]) -> Job {
-        let mut command = launcher(ranks);
-        command.arg(cargo_bin!("noodl")).args(args.split_whitespace()).envs(variables.iter().copied());
-        Job::start(command)
+    /// Starts a program as this many ranks. The command begins with the name of the program.
+    pub fn new(ranks: usize, command: &str, variables: &[(&str, &str)]) -> Job {
+        let mut words = command.split_whitespace();
+        let mut launcher = launcher(ranks);
+        launcher.arg(program(words.next().unwrap())).args(words).envs(variables.iter().copied());
+        Job::start(launcher)
     }
 
     pub fn start(mut command: Command) -> Job {

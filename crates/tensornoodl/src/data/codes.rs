@@ -1,12 +1,17 @@
-//! The codes X of one tensor, and how they were found.
+//! The codes X of one tensor, and statistics of how they were found.
+//!
+//! ```text
+//! Y = A X           Y (n x p): the fibers of the tensor; A (n x m): the dictionary; X (m x p): the codes
+//! S (m x JK)        X with its columns at the places of their fibers
+//! ```
 
 use crate::data::sparse::Sparse;
 use crate::data::tensor::Tensor;
 use crate::shape::{Place, Shape};
 
-/// The codes X (m x p) of one tensor, at the places of its fibers.
+/// The codes X (m x p) of one tensor, and the places of its fibers.
 ///
-/// Codes and places together are the paper's S (m x JK), which is never formed.
+/// Codes and places together represent the paper's S (m x JK), which is never formed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Codes {
     matrix: Sparse,
@@ -16,58 +21,61 @@ pub struct Codes {
 }
 
 impl Codes {
-    /// Puts codes (m x p) at the places of the fibers of `tensor`.
+    /// Combines codes (m x p) with the places of the fibers of `tensor`.
     ///
     /// # Panics
-    /// If there is not one column per fiber.
+    /// If the number of columns is not the number of fibers.
     pub fn new(matrix: Sparse, tensor: &Tensor<'_>) -> Codes {
         assert_eq!(matrix.cols(), tensor.fibers(), "one column of codes per fiber");
         let shape = tensor.shape();
         Codes { matrix, places: tensor.places().to_vec(), rows: shape.rows, cols: shape.cols }
     }
 
-    /// Puts codes (m x p) at these places, one per column, of a tensor of this shape.
+    /// Combines codes (m x p) with places, one for each column, in a tensor of this shape.
     pub(crate) fn at(matrix: Sparse, places: Vec<Place>, shape: Shape) -> Codes {
         Codes { matrix, places, rows: shape.rows, cols: shape.cols }
     }
 
-    /// Numbers the patterns as a dictionary does that has lost some and has so many now.
+    /// Removes the patterns `lost`, given by increasing number, and renumbers the others; the dictionary has `patterns`
+    /// patterns afterwards.
     pub(crate) fn renumber(&mut self, lost: &[usize], patterns: usize) {
         self.matrix.renumber(lost, patterns);
     }
 
-    /// X: row i is pattern i, column f is fiber f.
+    /// X (m x p): row i belongs to pattern i, column f to fiber f.
     pub fn matrix(&self) -> &Sparse {
         &self.matrix
     }
 
-    /// The place of every column of X.
+    /// The place of the fiber of every column of X.
     pub fn places(&self) -> &[Place] {
         &self.places
     }
 
-    /// J and K, the lengths of row and col factors.
+    /// J and K, the lengths of a row factor and of a col factor.
     pub fn rows_and_cols(&self) -> (usize, usize) {
         (self.rows, self.cols)
     }
 }
 
-/// How many fibers were coded in which way.
+/// Number of fibers that each solver of stage I has encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SolverCounts {
-    /// Solved directly and proved to be the limit of iterative hard thresholding.
+    /// Fibers whose code was solved for directly and proved to be the limit of iterative hard thresholding.
     pub direct: usize,
-    /// Those of the direct ones that needed no product with the whole dictionary: the patterns that the
-    /// fiber's row and col share in other fibers were the right ones.
+    /// Fibers, counted in `direct` too, that needed no product with the whole dictionary: their patterns were guessed from
+    /// other fibers of the same row and of the same col.
     pub guessed: usize,
-    /// By iterative hard thresholding: asked for, or because the direct solution failed its check.
+    /// Fibers encoded by iterative hard thresholding, because [`Solver::Iht`](crate::Solver::Iht) was chosen or because the
+    /// proof of the direct solution failed.
     pub iht: usize,
-    /// By iterative hard thresholding that still moved after `iht_steps` steps. Iterated codes that
-    /// fit worse than none, because the iteration diverges, are left out.
+    /// Fibers for which iterative hard thresholding had not converged after `iht_steps` steps. If the iteration diverged,
+    /// so that the code fits worse than none, the code is empty.
     pub unsettled: usize,
 }
 
 impl SolverCounts {
+    /// Adds the counts of other fibers.
     pub(crate) fn add(&mut self, other: SolverCounts) {
         self.direct += other.direct;
         self.guessed += other.guessed;

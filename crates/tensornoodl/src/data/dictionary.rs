@@ -1,9 +1,17 @@
-//! The dictionary A: unit columns, guaranteed by the type.
+//! The dictionary A, whose columns have unit length.
+//!
+//! ```text
+//! A (n x m)    column i is pattern i, |A_i| = 1
+//! G = A'A      inner products of the patterns (m x m)
+//! ```
+//!
+//! Every function that changes a pattern scales it to unit length, so that no other code has to.
 
 use crate::error::Error;
-use crate::linalg::dense;
+use crate::linalg::product::transposed_product;
+use crate::linalg::vector::{add_scaled, divide, dot, squared_distance};
 
-/// A (n x m): column i is pattern i, of unit length.
+/// The dictionary A (n x m): column i is pattern i and has unit length.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Dictionary {
     features: usize,
@@ -11,7 +19,11 @@ pub struct Dictionary {
 }
 
 impl Dictionary {
-    /// Takes the columns of an n x m matrix, column by column, and scales each to unit length.
+    /// Makes a dictionary from an n x m matrix, given column by column, and scales each column to unit length.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if `values` is empty or its length is not a multiple of `features`, [`Error::Pattern`] if a column
+    /// is zero or not finite.
     pub fn from_columns(features: usize, mut values: Vec<f64>) -> Result<Dictionary, Error> {
         if features == 0 || values.is_empty() || !values.len().is_multiple_of(features) {
             let expected = features.max(1) * (values.len() / features.max(1)).max(1);
@@ -23,56 +35,60 @@ impl Dictionary {
         Ok(Dictionary { features, values })
     }
 
-    /// Whether the columns have unit length, as they must.
+    /// Whether lengths fit together and all columns have unit length, for a dictionary that was deserialized.
     pub(crate) fn is_sound(&self) -> bool {
-        let unit = |column: &[f64]| (dense::dot(column, column) - 1.0).abs() < 1e-9;
+        let unit = |column: &[f64]| (dot(column, column) - 1.0).abs() < 1e-9;
         self.features > 0
             && self.values.len().is_multiple_of(self.features)
             && self.values.chunks_exact(self.features).all(unit)
     }
 
-    /// No pattern yet.
+    /// A dictionary without patterns.
     pub(crate) fn empty(features: usize) -> Dictionary {
         Dictionary { features, values: Vec::new() }
     }
 
-    /// Appends patterns, given column by column, each scaled to unit length.
-    pub(crate) fn append(&mut self, mut columns: Vec<f64>) -> Result<(), Error> {
-        for (at, column) in columns.chunks_exact_mut(self.features).enumerate() {
-            normalise(self.patterns() + at, column)?;
-        }
-        self.values.extend(columns);
-        Ok(())
+    /// Appends a pattern.
+    ///
+    /// # Panics
+    /// If the pattern has another number of features.
+    pub(crate) fn push(&mut self, pattern: &UnitVector) {
+        assert_eq!(pattern.0.len(), self.features, "a pattern has one value per feature");
+        self.values.extend_from_slice(&pattern.0);
     }
 
-    /// Makes a pattern another one.
-    pub(crate) fn turn(&mut self, pattern: usize, mut column: Vec<f64>) -> Result<(), Error> {
-        normalise(pattern, &mut column)?;
-        self.values[pattern * self.features..][..self.features].copy_from_slice(&column);
-        Ok(())
+    /// Puts another pattern in the place of pattern i.
+    pub(crate) fn set(&mut self, i: usize, pattern: &UnitVector) {
+        self.values[i * self.features..][..self.features].copy_from_slice(&pattern.0);
     }
 
-    /// Takes patterns out, given by increasing number.
+    /// The first patterns, at most `count`.
+    pub(crate) fn first(&self, count: usize) -> Dictionary {
+        let values = self.values[..self.features * count.min(self.patterns())].to_vec();
+        Dictionary { features: self.features, values }
+    }
+
+    /// Removes patterns, given by increasing number.
     pub(crate) fn remove(&mut self, patterns: &[usize]) {
         for &pattern in patterns.iter().rev() {
             self.values.drain(pattern * self.features..(pattern + 1) * self.features);
         }
     }
 
-    /// Replaces some patterns; the others keep their bits.
+    /// Replaces the patterns in `moved`; the others keep their bits.
     pub(crate) fn replace(&mut self, moved: &Moved) {
         for (&pattern, column) in moved.patterns.iter().zip(moved.columns.chunks_exact(self.features)) {
             self.values[pattern * self.features..][..self.features].copy_from_slice(column);
         }
     }
 
-    /// |A - B|_F^2.
+    /// Returns |A - B|_F^2 for another dictionary B.
     pub(crate) fn squared_distance(&self, other: &Dictionary) -> f64 {
         let columns = (0..self.patterns()).map(|i| (self.pattern(i), other.pattern(i)));
-        columns.map(|(a, b)| dense::squared_distance(a, b)).sum()
+        columns.map(|(a, b)| squared_distance(a, b)).sum()
     }
 
-    /// n, the length of a pattern.
+    /// n, the number of features: the length of a pattern.
     pub fn features(&self) -> usize {
         self.features
     }
@@ -82,25 +98,28 @@ impl Dictionary {
         self.values.len() / self.features
     }
 
-    /// Pattern i.
+    /// One pattern: a column of A, of length n.
+    ///
+    /// # Panics
+    /// If there is no pattern with this number.
     pub fn pattern(&self, pattern: usize) -> &[f64] {
         &self.values[pattern * self.features..(pattern + 1) * self.features]
     }
 
-    /// A, column by column.
+    /// All values of A, column by column.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 
-    /// G = A'A (m x m), column by column.
+    /// Returns the Gram matrix G = A'A (m x m), column by column.
     pub fn gram(&self) -> Vec<f64> {
         let m = self.patterns();
         let mut gram = vec![0.0; m * m];
-        dense::transposed_product(&mut gram, &self.values, &self.values, self.features);
+        transposed_product(&mut gram, &self.values, &self.values, self.features);
         gram
     }
 
-    /// The incoherence mu = sqrt(n) max over i != l of |<A_i, A_l>| (def:mu).
+    /// Returns the incoherence mu = sqrt(n) max over i != l of |<A_i, A_l>| (def:mu).
     pub fn incoherence(&self) -> f64 {
         let m = self.patterns();
         let gram = self.gram();
@@ -109,16 +128,28 @@ impl Dictionary {
     }
 }
 
-/// Some patterns of a dictionary, moved.
+/// A vector of unit length: a pattern that can be added to a dictionary.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct UnitVector(Vec<f64>);
+
+impl UnitVector {
+    /// Scales a vector to unit length. None if it is zero or not finite.
+    pub(crate) fn new(mut values: Vec<f64>) -> Option<UnitVector> {
+        normalise(0, &mut values).ok()?;
+        Some(UnitVector(values))
+    }
+}
+
+/// New values for some patterns of a dictionary.
 pub(crate) struct Moved {
-    /// Which; k of them.
+    /// The numbers of the k patterns, increasing.
     pub(crate) patterns: Vec<usize>,
-    /// Where to (n x k), unit columns.
+    /// Their new values (n x k), in columns of unit length.
     columns: Vec<f64>,
 }
 
 impl Moved {
-    /// Adds `changes` (n x k) to k patterns and scales the sums to unit length.
+    /// Adds `changes` (n x k) to k patterns of a dictionary and scales the sums to unit length.
     pub(crate) fn new(
         dictionary: &Dictionary,
         patterns: Vec<usize>,
@@ -126,24 +157,24 @@ impl Moved {
     ) -> Result<Moved, Error> {
         let mut columns = changes;
         for (&i, column) in patterns.iter().zip(columns.chunks_exact_mut(dictionary.features)) {
-            dense::add_scaled(column, 1.0, dictionary.pattern(i));
+            add_scaled(column, 1.0, dictionary.pattern(i));
             normalise(i, column)?;
         }
         Ok(Moved { patterns, columns })
     }
 
-    /// The squared distance of every moved pattern from where it is in a dictionary.
+    /// Returns the squared distance between the new and the old value of every moved pattern.
     pub(crate) fn squares_from(&self, dictionary: &Dictionary) -> Vec<f64> {
         let columns = self.columns.chunks_exact(dictionary.features).zip(&self.patterns);
-        columns.map(|(column, &i)| dense::squared_distance(column, dictionary.pattern(i))).collect()
+        columns.map(|(column, &i)| squared_distance(column, dictionary.pattern(i))).collect()
     }
 }
 
-/// Scales a pattern to unit length: A_i / |A_i|. The norm decides, not the sum: patterns of centred data
-/// add up to zero.
+/// Scales a pattern to unit Euclidean length: A_i / |A_i|. (Scaling by the sum would fail for centred data, whose patterns
+/// add up to zero.)
 fn normalise(pattern: usize, column: &mut [f64]) -> Result<(), Error> {
-    let mut square = dense::dot(column, column);
-    // By its largest entry first, where squares would leave the range of numbers.
+    let mut square = dot(column, column);
+    // Divided by its largest entry first, if squares would overflow or underflow.
     if !(1e-200..1e200).contains(&square) {
         let larger = |a: f64, v: &f64| if a.is_nan() || v.is_nan() { f64::NAN } else { a.max(v.abs()) };
         let largest = column.iter().fold(0.0, larger);
@@ -151,8 +182,8 @@ fn normalise(pattern: usize, column: &mut [f64]) -> Result<(), Error> {
             return Err(Error::Pattern { pattern, norm: largest });
         }
         column.iter_mut().for_each(|v| *v /= largest);
-        square = dense::dot(column, column);
+        square = dot(column, column);
     }
-    dense::divide(column, square.sqrt());
+    divide(column, square.sqrt());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The data that the stages work on: tensors, dictionaries, sparse matrices, codes.
+//! Data types of all stages: tensors, dictionaries, sparse matrices, codes.
 
 pub(crate) mod codes;
 pub(crate) mod dictionary;

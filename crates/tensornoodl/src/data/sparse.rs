@@ -1,6 +1,6 @@
-//! Sparse matrices by columns: codes are one, and so are row and col factors.
+//! Sparse matrices stored by columns, for codes X (m x p), row factors B (J x m) and col factors C (K x m).
 
-/// A sparse matrix, stored column by column.
+/// A sparse matrix, stored as one list of (row, value) entries for each column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sparse {
     rows: usize,
@@ -10,15 +10,15 @@ pub struct Sparse {
 }
 
 impl Sparse {
-    /// A matrix with this many rows and no column yet.
+    /// A matrix with this many rows and without columns.
     pub fn new(rows: usize) -> Sparse {
         Sparse { rows, starts: vec![0], entries: Vec::new() }
     }
 
-    /// Appends a column, given as (row, value) entries in increasing order of rows.
+    /// Appends a column, given as (row, value) entries by increasing row.
     ///
     /// # Panics
-    /// If a row is out of bounds or out of order.
+    /// If a row is out of bounds, or rows do not increase.
     pub fn push(&mut self, column: &[(u32, f64)]) {
         assert!(column.is_sorted_by(|a, b| a.0 < b.0), "rows of a column must increase");
         assert!(column.last().is_none_or(|last| (last.0 as usize) < self.rows), "row out of bounds");
@@ -34,7 +34,7 @@ impl Sparse {
         self.starts.extend(other.starts[1..].iter().map(|start| offset + start));
     }
 
-    /// The matrix of these columns.
+    /// Returns the matrix of the columns with these numbers, in this order.
     pub(crate) fn gather(&self, columns: &[usize]) -> Sparse {
         let mut starts = Vec::with_capacity(columns.len() + 1);
         let mut entries = Vec::with_capacity(self.entries.len());
@@ -46,7 +46,7 @@ impl Sparse {
         Sparse { rows: self.rows, starts, entries }
     }
 
-    /// Takes some rows out, given by increasing number; the later ones move up, and then there are so many.
+    /// Removes the rows `lost`, given by increasing number, and moves the rows below up; the matrix has `rows` rows afterwards.
     pub(crate) fn renumber(&mut self, lost: &[usize], rows: usize) {
         let kept = |row: u32| {
             let before = lost.partition_point(|&lost| lost < row as usize);
@@ -63,17 +63,17 @@ impl Sparse {
         self.rows = rows;
     }
 
-    /// Number of rows.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of columns.
+    /// The number of columns.
     pub fn cols(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// Number of stored entries.
+    /// The number of stored entries.
     pub fn nnz(&self) -> usize {
         self.entries.len()
     }
@@ -83,12 +83,12 @@ impl Sparse {
         &self.entries[self.starts[column]..self.starts[column + 1]]
     }
 
-    /// All columns in order.
+    /// The entries of all columns, in order of the columns.
     pub fn columns(&self) -> impl ExactSizeIterator<Item = &[(u32, f64)]> {
         (0..self.cols()).map(|column| self.column(column))
     }
 
-    /// The transposed matrix.
+    /// Returns the transposed matrix.
     pub fn transpose(&self) -> Sparse {
         let mut starts = vec![0; self.rows + 1];
         for &(row, _) in &self.entries {

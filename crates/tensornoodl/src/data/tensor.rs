@@ -1,23 +1,29 @@
-//! One tensor Z(t), kept as what the method reads of it: its non-zero mode-1 fibers.
+//! One tensor Z(t), stored as its non-zero mode-1 fibers.
+//!
+//! ```text
+//! Z (n x J x K)    sparse; the fiber at (j, k) is the vector of its n features there
+//! Y (n x p)        the p non-zero fibers, one column each (mode-1-T, eq:dl)
+//! ```
 
 use std::borrow::Cow;
 
 use crate::error::Error;
 use crate::shape::{Place, Shape};
 
-/// Largest magnitude of a value: squares and sums of squares stay finite.
+/// The largest magnitude of a value: squares and sums of squares stay finite.
 const LARGEST: f64 = 1e100;
 
 impl Shape {
+    /// Checks that every axis has 1 to 2^32 - 1 entries.
     pub(crate) fn check(self) -> Result<(), Error> {
         let ok = |length: usize| (1..=u32::MAX as usize).contains(&length);
         if ok(self.features) && ok(self.rows) && ok(self.cols) { Ok(()) } else { Err(Error::Shape(self)) }
     }
 }
 
-/// A sparse n x J x K tensor: its non-zero fibers, the columns of Y (n x p) (eq:dl), and their places.
+/// A sparse n x J x K tensor: its non-zero fibers, which are the columns of Y (n x p) (eq:dl), and their places.
 ///
-/// All places that hold no fiber are zero; they cost nothing.
+/// All other fibers are zero and take no memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tensor<'a> {
     shape: Shape,
@@ -26,8 +32,13 @@ pub struct Tensor<'a> {
 }
 
 impl<'a> Tensor<'a> {
-    /// Builds a tensor from entries (feature, row, col, value), in any order; entries at the same
-    /// position are added, and fibers that come out all zero are left out.
+    /// Makes a tensor from entries (feature, row, col, value), in any order.
+    ///
+    /// Entries at the same position are added. Fibers whose values are all zero are left out.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if an axis is empty or too long, [`Error::OutOfBounds`] if an entry is outside the shape,
+    /// [`Error::NotFinite`] if a value or a sum of values is not finite or larger than 1e100.
     pub fn from_triplets(
         shape: Shape,
         entries: &[(usize, usize, usize, f64)],
@@ -70,8 +81,14 @@ impl<'a> Tensor<'a> {
         Ok(Tensor { shape, values: values.into(), places: places.into() })
     }
 
-    /// Takes fibers that are already collected: column f of `values` (n x p, column by column) is
-    /// the fiber at `places[f]`. Borrowed input is not copied.
+    /// Makes a tensor from its fibers: column f of `values` (n x p, column by column) is the fiber at `places[f]`.
+    ///
+    /// Borrowed input is not copied.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if an axis is empty or too long, [`Error::Length`] if there are not n values for each place,
+    /// [`Error::PlaceOutOfBounds`] or [`Error::DuplicatePlace`] if a place is outside the shape or occurs twice,
+    /// [`Error::NotFinite`] if a value is not finite or larger than 1e100.
     pub fn from_fibers(
         shape: Shape,
         values: impl Into<Cow<'a, [f64]>>,
@@ -90,7 +107,13 @@ impl<'a> Tensor<'a> {
         Ok(Tensor { shape, values, places })
     }
 
-    /// The same fibers elsewhere, in a tensor with other rows and cols. They are not copied.
+    /// Returns a tensor with the fibers of this one at other places, in a shape with other rows and cols.
+    ///
+    /// The fibers are not copied.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if an axis is empty or too long, [`Error::Length`] if there is not one place for each fiber,
+    /// [`Error::PlaceOutOfBounds`] or [`Error::DuplicatePlace`] if a place is outside the shape or occurs twice.
     pub fn moved(
         &self,
         rows: usize,
@@ -106,50 +129,53 @@ impl<'a> Tensor<'a> {
         Ok(Tensor { shape, values: (&*self.values).into(), places })
     }
 
-    /// Itself, not copied.
+    /// Returns a tensor that borrows the fibers and places of this one.
     pub(crate) fn borrowed(&self) -> Tensor<'_> {
         let Tensor { shape, values, places } = self;
         Tensor { shape: *shape, values: (&**values).into(), places: (&**places).into() }
     }
 
-    /// Fibers made by this crate, known to fit.
+    /// Makes a tensor from fibers of this crate, without the checks of [`Tensor::from_fibers`].
     pub(crate) fn trusted(shape: Shape, values: Vec<f64>, places: Vec<Place>) -> Tensor<'static> {
         Tensor { shape, values: values.into(), places: places.into() }
     }
 
-    /// Y (n x p), column by column, for its memory.
+    /// Returns Y (n x p), column by column, so that its memory can be used again.
     pub fn into_values(self) -> Vec<f64> {
         self.values.into_owned()
     }
 
-    /// n x J x K.
+    /// The shape n x J x K.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// p, the number of fibers held.
+    /// p, the number of stored fibers.
     pub fn fibers(&self) -> usize {
         self.places.len()
     }
 
-    /// Fiber f, a column of Y.
+    /// One fiber: a column of Y, of length n.
+    ///
+    /// # Panics
+    /// If there is no fiber with this number.
     pub fn fiber(&self, fiber: usize) -> &[f64] {
         let n = self.shape.features;
         &self.values[fiber * n..(fiber + 1) * n]
     }
 
-    /// Y (n x p), column by column.
+    /// All values of Y (n x p), column by column.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 
-    /// The place of every fiber.
+    /// The place of every stored fiber.
     pub fn places(&self) -> &[Place] {
         &self.places
     }
 }
 
-/// All places in the tensor, no two the same.
+/// Checks that all places are inside the shape, and no two are equal.
 fn check_places(places: &[Place], shape: Shape) -> Result<(), Error> {
     let outside = |place: &&Place| place.row as usize >= shape.rows || place.col as usize >= shape.cols;
     match places.iter().find(outside) {
@@ -158,7 +184,7 @@ fn check_places(places: &[Place], shape: Shape) -> Result<(), Error> {
     }
 }
 
-/// No two fibers at the same place.
+/// Checks that no two places are equal.
 pub(crate) fn check_distinct(places: &[Place]) -> Result<(), Error> {
     if !places.is_sorted_by(|a, b| a.order() < b.order()) {
         let mut sorted = places.to_vec();
@@ -170,11 +196,12 @@ pub(crate) fn check_distinct(places: &[Place]) -> Result<(), Error> {
     Ok(())
 }
 
-/// NaN, infinite, or too large to be squared.
+/// Whether a value is NaN, infinite, or too large to be squared.
 fn is_unusable(value: f64) -> bool {
     value.is_nan() || value.abs() > LARGEST
 }
 
+/// Checks that all values of a fiber can be used.
 fn check_finite(fiber: &[f64], place: Place) -> Result<(), Error> {
     match fiber.iter().position(|&value| is_unusable(value)) {
         Some(feature) => Err(Error::NotFinite { feature, place, value: fiber[feature] }),

@@ -1,354 +1,387 @@
-//! The dictionary grows: from nothing, and whenever fibers show what it does not explain.
+//! How a dictionary grows: from nothing, and whenever fibers show what it does not explain.
 //!
-//! One tensor never shows every pattern, and a pattern that the dictionary lacks would pull its
-//! neighbours away. So fibers that are not explained teach nothing (`update.rs`); they are pooled, and
-//! searched for what they share (`search.rs`).
+//! One tensor never shows every pattern, and a pattern that the dictionary lacks would pull its neighbours away. So fibers
+//! that are not explained are left out of the update (`unexplained.rs`). They are pooled, and searched for what they share
+//! (`search.rs`). A new pattern is on probation for some tensors: if by then other patterns explain the fibers that it was
+//! found in, it is removed.
 
-use crate::data::dictionary::Dictionary;
+use crate::data::dictionary::{Dictionary, UnitVector};
 use crate::data::tensor::Tensor;
 use crate::discover::null::NullModel;
+use crate::discover::params::DiscoverParams;
 use crate::discover::scale::Scale;
 use crate::discover::search::Search;
-use crate::discover::unexplained::Unexplained;
+use crate::discover::unexplained::{MAX_FIBERS, Unexplained};
 use crate::discover::unit_fibers::Fibers;
-use crate::error::Error;
-use crate::learner::Step;
-use crate::params::{AtLeast, Below, within};
-use crate::stop::Stop;
 
-/// Fibers that a search holds at a time, and that wait for others like them, at most.
-pub(crate) const MOST_FIBERS: usize = 16_384;
+/// Minimum number of residuals from which the noise is estimated.
+const MIN_RESIDUALS: usize = 50;
 
-/// Fibers that tell their usual noise.
-const ENOUGH: usize = 50;
+/// Maximum number of fibers that are kept of later tensors for each pattern on probation.
+const MAX_LATER: usize = 32;
 
-/// How a dictionary grows.
-#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
-pub struct DiscoverParams {
-    /// So many patterns are taken from the first tensor even if chance finds as clear ones, as long as they explain
-    /// something. 0: none but clear ones.
-    pub min_patterns: usize,
-    /// It has so many patterns at most: those of the first tensor that explain most, then the clearest. None: four times as
-    /// many as features, more than the theory allows for (A.4).
-    pub max_patterns: Option<usize>,
-    /// Fibers shorter than this are not searched. 0: all are.
-    pub floor: f64,
-    /// Of the random numbers that choose where to look.
-    pub seed: u64,
-    /// Ends the first search.
-    #[serde(skip)]
-    pub stop: Stop,
-}
+/// Number of tensors after which the probation of a pattern ends.
+const PROBATION: u64 = 64;
 
-impl DiscoverParams {
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        within("floor", self.floor, AtLeast(0.0), Below(f64::INFINITY))?;
-        let most = self.max_patterns.unwrap_or(usize::MAX);
-        within("max_patterns", most as f64, AtLeast(self.min_patterns.max(1) as f64), Below(f64::INFINITY))
-    }
-}
+/// Two patterns with an absolute cosine above this are one pattern.
+const SAME_PATTERN: f64 = 0.98;
 
-/// Fibers waiting to be explained, and what is known of the data.
+/// State of a growing dictionary: unexplained fibers, and what is known about the data and each pattern.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Discovery {
     n: usize,
-    pub(crate) options: DiscoverParams,
-    /// None before the first pattern.
+    pub(crate) params: DiscoverParams,
+    /// The units of the data. None before the first pattern.
     pub(crate) scale: Option<Scale>,
     null: NullModel,
+    /// Unexplained fibers, kept for later searches.
     pool: Fibers,
-    /// Fibers that came since the last search, and how many it takes for the next.
-    fresh: usize,
-    patience: usize,
-    /// One for each pattern.
+    /// Number of fibers that joined the pool since the last search.
+    new_fibers: usize,
+    /// Number of new fibers that the next search needs.
+    fibers_for_search: usize,
     records: Vec<PatternRecord>,
-    /// Fibers of all tensors.
+    /// Number of fibers of all tensors so far.
     fibers: usize,
 }
 
-/// What is known of one pattern.
+/// What is known about one pattern.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 struct PatternRecord {
-    /// What its fibers had in common when it was found, relative to the most that chance found.
+    /// The similarity of the fibers that the pattern was found in, relative to the largest one that chance produced.
     evidence: f64,
-    /// Tensors since then, and fibers of them that showed it.
+    /// Number of tensors since the pattern was found.
     age: u64,
+    /// Number of fibers of these tensors that showed the pattern.
     fibers: usize,
-    /// While it is young, some fibers that show it.
-    young: Option<Young>,
+    /// Fibers that show the pattern, while it is on probation.
+    probation: Option<Probation>,
 }
 
-/// Fibers that show a young pattern.
+impl PatternRecord {
+    fn new(evidence: f64, probation: Option<Probation>) -> PatternRecord {
+        let age = if probation.is_some() { 0 } else { PROBATION };
+        PatternRecord { evidence, age, fibers: 0, probation }
+    }
+}
+
+/// Fibers that show a pattern on probation.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-struct Young {
-    /// Some of those it was found in.
+struct Probation {
+    /// Some of the fibers that the pattern was found in.
     founders: Fibers,
-    /// One each of the latest tensors. Fibers of one tensor share rows and cols, and meet the same patterns.
+    /// One fiber of each of the latest tensors. Fibers of one tensor share rows and cols, and so the same other patterns.
     later: Fibers,
 }
 
-/// Tensors that a young pattern is remembered from, if there is room for so many.
-const MOST_LATER: usize = 32;
-
-/// At this age a pattern is no longer young.
-const GROWN: u64 = 64;
+/// What became of the patterns on probation.
+#[derive(Default)]
+pub(crate) struct Review {
+    /// Patterns that were sums of two, and the patterns that replace them.
+    pub(crate) replaced: Vec<(usize, UnitVector)>,
+    /// Patterns to remove, by increasing number.
+    pub(crate) lost: Vec<usize>,
+}
 
 impl Discovery {
-    /// Whether its parts fit together.
-    pub(crate) fn is_sound(&self, n: usize, patterns: usize) -> bool {
-        let young = |young: &Young| young.founders.is_sound(n) && young.later.is_sound(n);
-        self.n == n
-            && self.options.check().is_ok()
-            && self.scale.is_none_or(|scale| scale.is_sound(n))
-            && self.null.is_sound(n)
-            && self.pool.is_sound(n)
-            && self.records.len() == patterns
-            && self
-                .records
-                .iter()
-                .all(|life| life.young.as_ref().is_none_or(young) && !life.evidence.is_nan())
-    }
-
-    pub(crate) fn new(n: usize, options: DiscoverParams) -> Discovery {
-        let (null, pool) = (NullModel::new(n, options.seed), Fibers::new(n));
+    /// State of a dictionary without patterns.
+    pub(crate) fn new(n: usize, params: DiscoverParams) -> Discovery {
+        let (null, pool) = (NullModel::new(n, params.seed), Fibers::new(n));
+        let records = Vec::new();
         Discovery {
             n,
-            options,
+            params,
             scale: None,
             null,
             pool,
-            fresh: 0,
-            patience: 1,
-            records: Vec::new(),
+            new_fibers: 0,
+            fibers_for_search: 1,
+            records,
             fibers: 0,
         }
     }
 
-    /// Goes on with patterns that were found before, each with its evidence.
-    pub(crate) fn going_on(
+    /// State of a dictionary whose patterns were found before, with the evidence of each. They are not on probation.
+    pub(crate) fn with_patterns(
         n: usize,
-        options: DiscoverParams,
+        params: DiscoverParams,
         scale: Option<Scale>,
         evidence: &[f64],
     ) -> Discovery {
-        let life = |&evidence: &f64| PatternRecord { evidence, age: GROWN, fibers: 0, young: None };
-        Discovery { scale, records: evidence.iter().map(life).collect(), ..Discovery::new(n, options) }
+        let records = evidence.iter().map(|&evidence| PatternRecord::new(evidence, None)).collect();
+        Discovery { scale, records, ..Discovery::new(n, params) }
     }
 
-    /// Number of fibers that wait for others like them.
-    pub(crate) fn waiting(&self) -> usize {
+    /// Whether all parts fit together, for n features and this many patterns. A state from a file may fail this.
+    pub(crate) fn is_sound(&self, n: usize, patterns: usize) -> bool {
+        let fits = |probation: &Probation| probation.founders.is_sound(n) && probation.later.is_sound(n);
+        let sound =
+            |record: &PatternRecord| record.probation.as_ref().is_none_or(fits) && !record.evidence.is_nan();
+        self.n == n
+            && self.params.check().is_ok()
+            && self.scale.is_none_or(|scale| scale.is_sound(n))
+            && self.null.is_sound(n)
+            && self.pool.is_sound(n)
+            && self.records.len() == patterns
+            && self.records.iter().all(sound)
+    }
+
+    /// Number of unexplained fibers that are kept for later searches.
+    pub(crate) fn pooled(&self) -> usize {
         self.pool.len()
     }
 
     /// Evidence of each pattern.
     pub(crate) fn evidence(&self) -> Vec<f64> {
-        self.records.iter().map(|life| life.evidence).collect()
+        self.records.iter().map(|record| record.evidence).collect()
+    }
+
+    /// For each pattern, whether it is on probation.
+    pub(crate) fn on_probation(&self) -> Vec<bool> {
+        self.records.iter().map(|record| record.probation.is_some()).collect()
     }
 
     fn search(&self, known: &[f64], scale: Option<Scale>) -> Search {
         let known = known.iter().map(|&a| a as f32).collect();
-        let most = self.options.max_patterns.unwrap_or(4 * self.n);
-        Search::new(self.n, known, scale, most, self.options.seed)
+        let most = self.params.max_patterns.unwrap_or(4 * self.n);
+        Search::new(self.n, known, scale, most, self.params.seed)
     }
 
-    /// The first patterns, from a whole tensor, column by column.
+    /// Finds the first patterns in a whole tensor, and returns them column by column. Each is finite and not zero. Returns
+    /// none if the search was stopped.
     pub(crate) fn start(&mut self, tensor: &Tensor<'_>) -> Vec<f64> {
-        let p = tensor.fibers();
-        let every = p.div_ceil(MOST_FIBERS).max(1);
+        let every = tensor.fibers().div_ceil(MAX_FIBERS).max(1);
         let mut sample = std::mem::replace(&mut self.pool, Fibers::new(self.n));
-        let waiting = sample.len();
-        let mut fresh = Fibers::new(self.n);
-        (0..p).step_by(every).for_each(|fiber| fresh.push(tensor, fiber));
-        fresh.keep_longer(self.options.floor);
-        sample.take_new(&fresh);
+        let pooled = sample.len();
+        sample.take_new(&self.long_fibers(tensor, (0..tensor.fibers()).step_by(every)));
         self.null.add(&sample);
         let mut search = self.search(&[], None);
-        // The first patterns compete with each other, later ones find the room that is left.
+        // The first patterns compete with each other. The limit is applied to the strongest ones afterwards.
         search.most = search.most.max(4 * self.n);
-        search.least = self.options.min_patterns;
-        search.stop = self.options.stop.clone();
-        let mut left = search.run(&sample, &mut self.null);
+        search.least = self.params.min_patterns;
+        search.stop = self.params.stop.clone();
+        let mut unexplained = search.run(&sample, &mut self.null);
         if search.stop.is_set() {
             return Vec::new();
         }
         if search.measure(&sample).is_some() {
-            // The others; what they leave unexplained joins the sample.
-            let others: Vec<usize> = (0..p).filter(|fiber| fiber % every != 0).collect();
-            let mut more = Fibers::new(self.n);
-            for some in others.chunks(MOST_FIBERS) {
-                let mut fibers = Fibers::new(self.n);
-                some.iter().for_each(|&fiber| fibers.push(tensor, fiber));
-                fibers.keep_longer(self.options.floor);
-                let mut unexplained = search.unexplained(&fibers);
-                unexplained.truncate(MOST_FIBERS - more.len());
-                more.take(&fibers, &unexplained);
-            }
-            sample.take_new(&more);
-            left = search.run(&sample, &mut self.null);
+            // Fibers outside the sample that are not explained join it for a second run.
+            sample.take_new(&self.unexplained_outside(tensor, every, &search));
+            unexplained = search.run(&sample, &mut self.null);
             self.scale = search.measure(&sample);
         }
-        if self.options.max_patterns.is_some_and(|most| search.count() > most) {
-            search.keep_strongest(&sample, self.options.max_patterns.unwrap_or_default());
-            left = search.unexplained(&sample);
+        if let Some(most) = self.params.max_patterns.filter(|&most| search.count() > most) {
+            search.keep_strongest(&sample, most);
+            unexplained = search.unexplained(&sample);
             self.scale = search.measure(&sample);
         }
-        // Those of the tensor will be met again when it is learned from.
-        left.retain(|&fiber| fiber < waiting);
-        self.end(search, &sample, &left)
+        // The fibers of this tensor are seen again when it is learned from, so only older ones stay in the pool.
+        unexplained.retain(|&fiber| fiber < pooled);
+        self.finish_search(search, &sample, &unexplained)
     }
 
-    /// New patterns, from fibers that the dictionary does not explain.
+    /// Some fibers of a tensor, without those that are shorter than `min_length`.
+    fn long_fibers(&self, tensor: &Tensor<'_>, numbers: impl Iterator<Item = usize>) -> Fibers {
+        let mut fibers = Fibers::new(self.n);
+        numbers.for_each(|fiber| fibers.push(tensor, fiber));
+        fibers.keep_longer(self.params.min_length);
+        fibers
+    }
+
+    /// Fibers of a tensor that a search has not seen, because only every `every`-th was in its sample, and that its
+    /// patterns do not explain: at most [`MAX_FIBERS`].
+    fn unexplained_outside(&self, tensor: &Tensor<'_>, every: usize, search: &Search) -> Fibers {
+        let others: Vec<usize> = (0..tensor.fibers()).filter(|fiber| fiber % every != 0).collect();
+        let mut collected = Fibers::new(self.n);
+        for chunk in others.chunks(MAX_FIBERS) {
+            let fibers = self.long_fibers(tensor, chunk.iter().copied());
+            let mut unexplained = search.unexplained(&fibers);
+            unexplained.truncate(MAX_FIBERS - collected.len());
+            collected.take(&fibers, &unexplained);
+        }
+        collected
+    }
+
+    /// Finds new patterns in fibers that the dictionary does not explain, and returns them column by column. Each is finite
+    /// and not zero.
     pub(crate) fn grow(&mut self, dictionary: &Dictionary, unexplained: Unexplained) -> Vec<f64> {
-        self.listen(unexplained.rests);
-        let mut unexplained = unexplained.fibers;
-        unexplained.keep_longer(self.options.floor);
-        let waiting = self.pool.len();
-        self.pool.take_new(&unexplained);
-        self.fresh += self.pool.len() - waiting;
-        self.pool.keep_last(MOST_FIBERS);
-        if self.fresh < self.patience || self.pool.len() < 2 {
+        self.measure_noise(unexplained.residuals);
+        let mut fibers = unexplained.fibers;
+        fibers.keep_longer(self.params.min_length);
+        let pooled = self.pool.len();
+        self.pool.take_new(&fibers);
+        self.new_fibers += self.pool.len() - pooled;
+        self.pool.keep_last(MAX_FIBERS);
+        if self.new_fibers < self.fibers_for_search || self.pool.len() < 2 {
             return Vec::new();
         }
-        self.fresh = 0;
-        self.null.add(&unexplained);
+        self.new_fibers = 0;
+        self.null.add(&fibers);
         let mut search = self.search(dictionary.values(), self.scale);
         let pool = std::mem::replace(&mut self.pool, Fibers::new(self.n));
-        let left = search.run(&pool, &mut self.null);
+        let unexplained = search.run(&pool, &mut self.null);
         if self.scale.is_none() {
             self.scale = search.measure(&pool);
         }
-        let found = self.end(search, &pool, &left);
-        // Many that stay unexplained would be searched in vain again and again.
-        self.patience = if found.is_empty() { 1 + self.pool.len() / 8 } else { 1 };
+        let found = self.finish_search(search, &pool, &unexplained);
+        // A large pool that stays unexplained is not searched again before it has grown by an eighth.
+        self.fibers_for_search = if found.is_empty() { 1 + self.pool.len() / 8 } else { 1 };
         found
     }
 
-    /// The noise, from what is left of the fibers of a tensor.
-    fn listen(&mut self, mut rests: Vec<f64>) {
-        let middle = rests.len() / 2;
+    /// Estimates the noise as the median residual norm of a tensor.
+    fn measure_noise(&mut self, mut residuals: Vec<f64>) {
+        let middle = residuals.len() / 2;
         if let Some(scale) = &mut self.scale
-            && rests.len() >= ENOUGH
+            && residuals.len() >= MIN_RESIDUALS
         {
-            scale.noise = *rests.select_nth_unstable_by(middle, f64::total_cmp).1;
+            scale.noise = *residuals.select_nth_unstable_by(middle, f64::total_cmp).1;
         }
     }
 
-    /// Keeps what is left, and hands out what was found.
-    fn end(&mut self, search: Search, fibers: &Fibers, left: &[usize]) -> Vec<f64> {
+    /// Keeps the unexplained fibers in the pool, and returns the patterns that were found, now on probation. A pattern
+    /// that cannot be scaled to unit length is left out.
+    fn finish_search(&mut self, search: Search, fibers: &Fibers, unexplained: &[usize]) -> Vec<f64> {
         self.pool = Fibers::new(self.n);
-        self.pool.take(fibers, left);
-        let found = search.found();
-        let new = search.evidence.len() - found.len() / self.n;
-        for (&evidence, founders) in search.evidence[new..].iter().zip(search.founders(fibers)) {
-            let mut young = Young { founders: Fibers::new(self.n), later: Fibers::new(self.n) };
-            young.founders.take(fibers, &founders);
-            self.records.push(PatternRecord {
-                evidence: evidence as f64,
-                age: 0,
-                fibers: 0,
-                young: Some(young),
-            });
+        self.pool.take(fibers, unexplained);
+        let columns = search.found();
+        let first = search.evidence.len() - columns.len() / self.n;
+        let founders = search.founders(fibers);
+        let mut found = Vec::new();
+        for ((&evidence, founders), column) in
+            search.evidence[first..].iter().zip(founders).zip(columns.chunks_exact(self.n))
+        {
+            if UnitVector::new(column.to_vec()).is_none() {
+                continue;
+            }
+            found.extend_from_slice(column);
+            let mut probation = Probation { founders: Fibers::new(self.n), later: Fibers::new(self.n) };
+            probation.founders.take(fibers, &founders);
+            self.records.push(PatternRecord::new(evidence as f64, Some(probation)));
         }
         found
     }
 
-    /// Which patterns are young.
-    pub(crate) fn young(&self) -> Vec<bool> {
-        self.records.iter().map(|life| life.young.is_some()).collect()
-    }
-
-    /// A tensor later, young patterns are looked at again: those that turn out to be none, because others explain by
-    /// now what they were found in, and those that turn out to be sums of two.
+    /// Looks at the patterns on probation again, after tensor number `step` with this many fibers.
+    ///
+    /// `activity` has the number of fibers that showed each pattern. A pattern is lost if others explain by now the fibers
+    /// that it was found in, or if it has become the same as an older one. It is replaced if it turns out to be the sum of
+    /// two patterns.
     pub(crate) fn review(
         &mut self,
         dictionary: &Dictionary,
-        step: &Step,
+        step: u64,
+        fibers: usize,
+        activity: &[usize],
         unexplained: &Unexplained,
     ) -> Review {
-        self.fibers += step.fibers;
-        for (life, fibers) in self.records.iter_mut().zip(&step.activity) {
-            life.fibers += fibers;
+        self.fibers += fibers;
+        for (record, fibers) in self.records.iter_mut().zip(activity) {
+            record.fibers += fibers;
         }
-        let most_later = (MOST_FIBERS / self.records.len().max(1)).min(MOST_LATER);
-        for (at, &pattern) in unexplained.shown.iter().enumerate() {
-            if let Some(young) = &mut self.records[pattern].young {
-                young.later.take_one(&unexplained.showing, at);
-                young.later.keep_last(most_later);
+        self.keep_examples(unexplained);
+        let due = self.probation_due();
+        if step.is_power_of_two() || step.is_multiple_of(PROBATION) {
+            let lost = duplicates(dictionary);
+            // Each of two equal patterns explains the fibers of the other, so patterns on probation are only looked at
+            // when one of the two is gone.
+            if !lost.is_empty() {
+                lost.iter().rev().for_each(|&pattern| drop(self.records.remove(pattern)));
+                return Review { lost, ..Review::default() };
             }
         }
-        let (mut all, mut patterns) = (Fibers::new(self.n), Vec::new());
-        let (mut later, mut met) = (Fibers::new(self.n), Vec::new());
-        for (pattern, life) in self.records.iter_mut().enumerate() {
-            life.age += 1;
-            for young in life.young.iter().filter(|_| life.age.is_power_of_two()) {
-                all.take_all(&young.founders);
-                all.take_all(&young.later);
-                patterns.resize(all.len(), pattern);
-                later.take_all(&young.later);
-                met.resize(later.len(), pattern);
-            }
-            if life.age >= GROWN {
-                life.young = None;
+        if due.patterns.is_empty() { Review::default() } else { self.decide(dictionary, due) }
+    }
+
+    /// Keeps one fiber of this tensor for every pattern on probation that it showed.
+    fn keep_examples(&mut self, unexplained: &Unexplained) {
+        let most = (MAX_FIBERS / self.records.len().max(1)).min(MAX_LATER);
+        for (at, &pattern) in unexplained.patterns.iter().enumerate() {
+            if let Some(probation) = &mut self.records[pattern].probation {
+                probation.later.take_one(&unexplained.examples, at);
+                probation.later.keep_last(most);
             }
         }
-        let mut review = Review::default();
-        if step.step.is_power_of_two() || step.step.is_multiple_of(GROWN) {
-            review.lost = twins(dictionary);
+    }
+
+    /// Ages all patterns by one tensor, and collects the fibers of the patterns that are looked at now: those on probation
+    /// whose age is a power of two.
+    fn probation_due(&mut self) -> Due {
+        let mut due = Due {
+            fibers: Fibers::new(self.n),
+            patterns: Vec::new(),
+            later: Fibers::new(self.n),
+            later_patterns: Vec::new(),
+        };
+        for (pattern, record) in self.records.iter_mut().enumerate() {
+            record.age += 1;
+            for probation in record.probation.iter().filter(|_| record.age.is_power_of_two()) {
+                due.fibers.take_all(&probation.founders);
+                due.fibers.take_all(&probation.later);
+                due.patterns.resize(due.fibers.len(), pattern);
+                due.later.take_all(&probation.later);
+                due.later_patterns.resize(due.later.len(), pattern);
+            }
+            if record.age >= PROBATION {
+                record.probation = None;
+            }
         }
-        // Of two twins each explains what the other was found in; the young are looked at when one of them is gone.
-        if !review.lost.is_empty() {
-            review.lost.iter().rev().for_each(|&pattern| drop(self.records.remove(pattern)));
-            return review;
-        }
-        if patterns.is_empty() {
-            return review;
-        }
+        due
+    }
+
+    /// Decides which of the patterns that are due stay, are replaced, or are lost.
+    fn decide(&mut self, dictionary: &Dictionary, mut due: Due) -> Review {
         let search = self.search(dictionary.values(), self.scale);
-        let confirmed = search.confirms(&all, &patterns);
-        let rate = |life: &PatternRecord| life.fibers.max(1) as f64 / self.fibers.max(1) as f64;
+        let confirmed = search.confirms(&due.fibers, &due.patterns);
+        let rate = |record: &PatternRecord| record.fibers.max(1) as f64 / self.fibers.max(1) as f64;
         let rates: Vec<f64> = self.records.iter().map(rate).collect();
-        review.turned = search.swaps(&later, &met, &rates);
-        review.turned.retain(|turned| confirmed[turned.0]);
-        patterns.dedup();
-        review.lost.extend(patterns.into_iter().filter(|&pattern| !confirmed[pattern]));
-        // What they are now, and what their partners are, is looked at again soon.
-        if !review.turned.is_empty() {
-            self.records.iter_mut().filter(|life| life.young.is_some()).for_each(|life| life.age = 0);
+        let mut review = Review::default();
+        for (pattern, column) in search.swaps(&due.later, &due.later_patterns, &rates) {
+            if confirmed[pattern]
+                && let Some(column) = UnitVector::new(column)
+            {
+                review.replaced.push((pattern, column));
+            }
         }
-        // Their fibers wait again.
+        due.patterns.dedup();
+        review.lost.extend(due.patterns.into_iter().filter(|&pattern| !confirmed[pattern]));
+        // A replaced pattern changes what its companions explain: all of them are looked at again soon.
+        if !review.replaced.is_empty() {
+            let on_probation = self.records.iter_mut().filter(|record| record.probation.is_some());
+            on_probation.for_each(|record| record.age = 0);
+        }
+        // The fibers of lost patterns return to the pool.
         for &pattern in review.lost.iter().rev() {
-            if let Some(young) = self.records.remove(pattern).young {
-                self.pool.take_new(&young.founders);
-                self.pool.take_new(&young.later);
+            if let Some(probation) = self.records.remove(pattern).probation {
+                self.pool.take_new(&probation.founders);
+                self.pool.take_new(&probation.later);
             }
         }
         review
     }
 }
 
-/// What became of young patterns.
-#[derive(Default)]
-pub(crate) struct Review {
-    /// Sums, and what they should be.
-    pub(crate) turned: Vec<(usize, Vec<f64>)>,
-    /// Those that are none, by increasing number.
-    pub(crate) lost: Vec<usize>,
+/// Patterns on probation that are looked at after a tensor, with the fibers that show them.
+struct Due {
+    /// All fibers that are kept for these patterns, and the pattern of each fiber.
+    fibers: Fibers,
+    patterns: Vec<usize>,
+    /// The fibers of later tensors among them, and the pattern of each fiber.
+    later: Fibers,
+    later_patterns: Vec<usize>,
 }
 
-/// Patterns nearer to each other than this cosine are one.
-const TWINS: f64 = 0.98;
-
-/// Patterns that have become the same as an older one.
-fn twins(dictionary: &Dictionary) -> Vec<usize> {
+/// Patterns that have become the same as an older one, by increasing number.
+fn duplicates(dictionary: &Dictionary) -> Vec<usize> {
     let (m, gram) = (dictionary.patterns(), dictionary.gram());
-    let mut twins = Vec::new();
+    let mut duplicates = Vec::new();
     for i in 0..m {
-        let older = |l: &usize| gram[i * m + l].abs() > TWINS && !twins.contains(l);
-        if (0..i).any(|l| older(&l)) {
-            twins.push(i);
+        let same = |l: &usize| gram[i * m + l].abs() > SAME_PATTERN && !duplicates.contains(l);
+        if (0..i).any(|l| same(&l)) {
+            duplicates.push(i);
         }
     }
-    twins
+    duplicates
 }
 
 #[cfg(test)]
@@ -356,11 +389,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_twins_the_older_stays() {
+    fn of_two_equal_patterns_the_older_one_stays() {
         let unit = |at: usize| (0..4).map(|i| f64::from(u8::from(i == at))).collect::<Vec<f64>>();
         let near = vec![0.0, 1.0, 0.1, 0.0];
         let far = vec![0.0, 1.0, 0.5, 0.0];
         let columns = [unit(0), unit(1), near, unit(0), far].concat();
-        assert_eq!(twins(&Dictionary::from_columns(4, columns).unwrap()), [2, 3]);
+        assert_eq!(duplicates(&Dictionary::from_columns(4, columns).unwrap()), [2, 3]);
     }
 }

@@ -1,4 +1,14 @@
-//! What chance finds: the same climb as that of the search, among fibers without patterns.
+//! The null model of the search: the largest peak that the hill climbing of `search.rs` reaches by chance.
+//!
+//! Symbols: n is the number of features, q the number of fibers in a climb, r_f a fiber of unit length (n x 1),
+//! u a direction of unit length, c_f = <u, r_f> a cosine.
+//!
+//! A climb moves u to a local maximum (a peak) of sum_f c_f^4. A peak in the data counts as a pattern only if it is
+//! higher than the peaks in fibers that contain no pattern. [`NullModel`] draws such fibers: Gaussian vectors with
+//! the covariance of the data, scaled to unit length. [`Threshold`] is the height that the climb reaches among them.
+//!
+//! A few directions may carry most of the energy of all fibers, for example their mean. [`Flattening`] shrinks these
+//! directions in the data and in the null fibers, because they would hide the rare patterns.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -6,33 +16,39 @@ use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
 use crate::discover::unit_fibers::{BLOCK, Fibers, dot, normalise};
-use crate::linalg::dense::{add_product, eigen, transposed_product};
+use crate::linalg::decompose::eigen;
+use crate::linalg::product::{add_product, transposed_product};
 
-/// Climbs among Gaussian fibers for one null.
+/// Number of climbs among null fibers for one threshold.
 const NULL_CLIMBS: usize = 64;
 
-/// Probes that share a product.
-const PIECE: usize = 16;
+/// Number of probes whose cosines are computed with one matrix product.
+const PROBES_PER_BLOCK: usize = 16;
 
-/// A direction at the top of a climb.
-pub(crate) struct Top {
+/// Number of iterations of one climb.
+const CLIMB_STEPS: usize = 2;
+
+/// The result of one climb.
+pub(crate) struct Peak {
+    /// The direction u, of unit length.
     pub(crate) direction: Vec<f32>,
-    /// sum_f -log(1 - cos^2): some six for a parallel fiber, next to nothing for one by chance.
+    /// sum_f -log(1 - c_f^2 + 0.002): about 6.2 for a fiber parallel to u, almost 0 for a random fiber.
     pub(crate) evidence: f32,
-    /// Fibers within 45 degrees.
+    /// Number of fibers within 45 degrees of u or -u, including the probe.
     pub(crate) fibers: usize,
 }
 
-/// Climbs from every probe among unit fibers, two steps: u <- unit(sum c^3 r).
-pub(crate) fn climb(fibers: &[f32], mut probes: Vec<f32>, n: usize) -> Vec<Top> {
+/// Climbs from every probe (columns, n each) among unit fibers (columns, n each): u <- unit(sum_f c_f^3 r_f).
+pub(crate) fn climb(fibers: &[f32], mut probes: Vec<f32>, n: usize) -> Vec<Peak> {
     let q = fibers.len() / n;
-    // In few dimensions chance comes near to everything.
+    // Smaller cosines are set to 0: about the largest cosine of u with q random fibers. In few dimensions random
+    // fibers have large cosines, therefore the bound.
     let chance = (2.0 * (2.0 * q as f32).ln() / n as f32).sqrt().min(0.8);
     probes
-        .par_chunks_mut(n * PIECE)
+        .par_chunks_mut(n * PROBES_PER_BLOCK)
         .flat_map_iter(|probes| {
             let mut cosines = vec![0.0; q * (probes.len() / n)];
-            for _ in 0..2 {
+            for _ in 0..CLIMB_STEPS {
                 transposed_product(&mut cosines, fibers, probes, n);
                 cosines.iter_mut().for_each(|c| *c = if c.abs() > chance { *c * *c * *c } else { 0.0 });
                 probes.fill(0.0);
@@ -42,42 +58,51 @@ pub(crate) fn climb(fibers: &[f32], mut probes: Vec<f32>, n: usize) -> Vec<Top> 
                 });
             }
             transposed_product(&mut cosines, fibers, probes, n);
-            let tops = probes.chunks_exact(n).zip(cosines.chunks_exact(q)).map(|(probe, cosines)| Top {
+            let peaks = probes.chunks_exact(n).zip(cosines.chunks_exact(q)).map(|(probe, cosines)| Peak {
                 direction: probe.to_vec(),
                 evidence: cosines.iter().map(|c| -(1.0 - c * c + 0.002_f32).max(0.002).ln()).sum(),
                 fibers: cosines.iter().filter(|c| c.abs() > 0.7).count(),
             });
-            tops.collect::<Vec<Top>>()
+            peaks.collect::<Vec<Peak>>()
         })
         .collect()
 }
 
-/// Fibers without patterns: Gaussian, with the covariance of the data.
+/// A source of fibers without patterns: Gaussian, with the covariance of the data.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct NullModel {
     n: usize,
     rng: ChaCha8Rng,
-    /// Sum of y y' over so many unit fibers of the data.
-    moment: Vec<f64>,
+    /// Sum of y y' (n x n) over the first `count` unit fibers y of the data.
+    #[serde(rename = "moment")]
+    second_moment: Vec<f64>,
     count: usize,
-    pub(crate) flat: Flat,
-    /// The one direction that nearly all of the data has, if there is one.
-    pub(crate) only: Option<Vec<f32>>,
-    /// Drawn when the data had shown so many.
+    /// Shrinks the directions that most fibers of the data share.
+    #[serde(rename = "flat")]
+    pub(crate) flattening: Flattening,
+    /// The direction that has nearly all energy of the data (see [`SINGLE_DIRECTION`]), if there is one.
+    #[serde(rename = "only")]
+    pub(crate) single_direction: Option<Vec<f32>>,
+    /// Null fibers, n values each.
     fibers: Vec<f32>,
+    /// Value of `count` when the null fibers were drawn.
     drawn_at: usize,
 }
 
-/// Makes directions smaller that most fibers share: what is common to all of them is no pattern, and would hide
-/// those that are rare. Where no direction stands out it changes nothing.
+/// A linear map that shrinks the dominant directions of the data.
+///
+/// A direction that most fibers share is not a pattern, and would hide rare patterns. The map is the identity where
+/// no direction dominates.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Flat {
-    /// Unit directions, and by how much they shrink.
+pub(crate) struct Flattening {
+    /// Orthonormal directions, n values each.
     directions: Vec<f32>,
+    /// The factor in (0, 1) of each direction.
     scales: Vec<f32>,
 }
 
-impl Flat {
+impl Flattening {
+    /// Shrinks the dominant directions of y.
     pub(crate) fn apply(&self, y: &mut [f32]) {
         for (v, scale) in self.directions.chunks_exact(y.len()).zip(&self.scales) {
             let along = (scale - 1.0) * dot(v, y);
@@ -85,6 +110,7 @@ impl Flat {
         }
     }
 
+    /// Reverses [`Flattening::apply`].
     pub(crate) fn undo(&self, y: &mut [f32]) {
         for (v, scale) in self.directions.chunks_exact(y.len()).zip(&self.scales) {
             let along = (1.0 / scale - 1.0) * dot(v, y);
@@ -93,46 +119,57 @@ impl Flat {
     }
 }
 
-/// Fibers of the data that tell its covariance.
-const COVARIANCE: usize = 4096;
+/// Largest number of fibers from which the covariance of the data is estimated.
+const MAX_COVARIANCE_FIBERS: usize = 4096;
 
-/// A direction with this share of the energy is all there is. Chance cannot be asked: Gaussian fibers of that
-/// covariance have it too.
-pub(crate) const ONLY: f64 = 0.9;
+/// Share of the energy above which one direction is accepted as a pattern without a threshold. The null model cannot
+/// decide this case, because Gaussian fibers with this covariance have the direction as well.
+pub(crate) const SINGLE_DIRECTION: f64 = 0.9;
 
-/// A direction stands out if it has so many times the energy of a usual one.
-const STANDS_OUT: f64 = 3.0;
+/// A direction is dominant if its energy is more than this many times the usual energy of a direction.
+const DOMINANT: f64 = 3.0;
 
 impl NullModel {
+    /// A null model that has seen no data.
     pub(crate) fn new(n: usize, seed: u64) -> NullModel {
-        let rng = ChaCha8Rng::seed_from_u64(seed ^ 0x6e75_6c6c);
-        let (moment, flat, fibers) = (vec![0.0; n * n], Flat::default(), Vec::new());
-        NullModel { n, rng, moment, count: 0, flat, only: None, fibers, drawn_at: 0 }
+        NullModel {
+            n,
+            rng: ChaCha8Rng::seed_from_u64(seed ^ 0x6e75_6c6c),
+            second_moment: vec![0.0; n * n],
+            count: 0,
+            flattening: Flattening::default(),
+            single_direction: None,
+            fibers: Vec::new(),
+            drawn_at: 0,
+        }
     }
 
-    /// Whether its parts fit together.
+    /// Returns whether all lengths match n features and all values are finite.
     pub(crate) fn is_sound(&self, n: usize) -> bool {
         let finite = |values: &[f32]| values.iter().all(|value| value.is_finite());
         self.n == n
-            && self.moment.len() == n * n
-            && self.moment.iter().all(|value| value.is_finite())
-            && self.count <= COVARIANCE
-            && self.flat.directions.len() == n * self.flat.scales.len()
-            && finite(&self.flat.directions)
-            && self.flat.scales.iter().all(|scale| *scale > 0.0 && scale.is_finite())
-            && self.only.as_ref().is_none_or(|only| only.len() == n && finite(only))
+            && self.second_moment.len() == n * n
+            && self.second_moment.iter().all(|value| value.is_finite())
+            && self.count <= MAX_COVARIANCE_FIBERS
+            && self.flattening.directions.len() == n * self.flattening.scales.len()
+            && finite(&self.flattening.directions)
+            && self.flattening.scales.iter().all(|scale| *scale > 0.0 && scale.is_finite())
+            && self
+                .single_direction
+                .as_ref()
+                .is_none_or(|direction| direction.len() == n && finite(direction))
             && self.fibers.len().is_multiple_of(n)
             && finite(&self.fibers)
     }
 
-    /// Looks at fibers of the data, until it has seen enough.
+    /// Adds fibers of the data to the covariance, until it has [`MAX_COVARIANCE_FIBERS`].
     pub(crate) fn add(&mut self, data: &Fibers) {
         let n = self.n;
-        let some = data.len().min(COVARIANCE - self.count);
+        let some = data.len().min(MAX_COVARIANCE_FIBERS - self.count);
         if some == 0 {
             return;
         }
-        // Y Y' as the transposed product of Y'.
+        // Y Y' is the transposed product of Y' with itself.
         let mut rows = vec![0.0; n * some];
         for f in 0..some {
             let y = data.get(f * data.len() / some);
@@ -140,39 +177,40 @@ impl NullModel {
         }
         let mut moment = vec![0.0; n * n];
         transposed_product(&mut moment, &rows, &rows, some);
-        self.moment.iter_mut().zip(moment).for_each(|(sum, y)| *sum += y);
+        self.second_moment.iter_mut().zip(moment).for_each(|(sum, y)| *sum += y);
         self.count += some;
     }
 
-    /// Draws so many fibers, unless they are there.
+    /// Draws `count` null fibers, unless there are enough already and the data has not doubled since.
     pub(crate) fn prepare(&mut self, count: usize) {
         let n = self.n;
         if self.fibers.len() >= count * n && 2 * self.drawn_at >= self.count {
             return;
         }
         let mean = self.count as f64 / n as f64;
-        // Few fibers span few directions, and say little of the others.
+        // Fewer than 4 n fibers do not determine the covariance: it is mixed with a multiple of the identity.
         let unknown = (1.0 - self.count as f64 / (4 * n) as f64).max(1e-6);
-        let mut covariance = self.moment.clone();
+        let mut covariance = self.second_moment.clone();
         covariance.iter_mut().for_each(|c| *c *= 1.0 - unknown);
         (0..n).for_each(|i| covariance[i * n + i] += unknown * mean);
         let Some((energies, directions)) = eigen(&covariance, n) else { return };
-        let only = energies.last().is_some_and(|&energy| energy >= ONLY * self.count as f64);
+        let single = energies.last().is_some_and(|&energy| energy >= SINGLE_DIRECTION * self.count as f64);
         let last = directions[n * (n - 1)..].iter().map(|&a| a as f32);
-        self.only = (only && self.count >= 2).then(|| last.collect());
-        // What is usual: the median of the directions that have something.
+        self.single_direction = (single && self.count >= 2).then(|| last.collect());
+        // The usual energy is the median over the directions that have at least the mean energy.
         let high = &energies[energies.partition_point(|&energy| energy < mean)..];
-        let most = STANDS_OUT * high.get(high.len() / 2).copied().unwrap_or(mean);
-        self.flat = Flat::default();
+        let most = DOMINANT * high.get(high.len() / 2).copied().unwrap_or(mean);
+        self.flattening = Flattening::default();
         let mut factor = vec![0.0; n * n];
         for (i, (&energy, v)) in energies.iter().zip(directions.chunks_exact(n)).enumerate() {
             if energy > most {
-                self.flat.directions.extend(v.iter().map(|&v| v as f32));
-                self.flat.scales.push((most / energy).sqrt() as f32);
+                self.flattening.directions.extend(v.iter().map(|&v| v as f32));
+                self.flattening.scales.push((most / energy).sqrt() as f32);
             }
             let length = energy.clamp(0.0, most).sqrt();
             factor[i * n..][..n].iter_mut().zip(v).for_each(|(out, v)| *out = (length * v) as f32);
         }
+        // Fibers with this covariance: factor times independent standard normal vectors.
         let normal: Vec<f32> = (0..count * n).map(|_| self.rng.sample(StandardNormal)).collect();
         self.fibers = vec![0.0; count * n];
         let blocks = self.fibers.par_chunks_mut(n * BLOCK).zip(normal.par_chunks(n * BLOCK));
@@ -185,42 +223,48 @@ impl NullModel {
         self.drawn_at = self.count;
     }
 
-    /// What chance finds among this many fibers.
+    /// Climbs among the first `count` null fibers and returns what the climbs reach.
+    ///
+    /// # Panics
+    /// If [`NullModel::prepare`] has not drawn `count` fibers.
     pub(crate) fn threshold(&mut self, count: usize) -> Threshold {
         let n = self.n;
         let probes: Vec<f32> = (0..NULL_CLIMBS)
             .flat_map(|_| self.fibers[self.rng.random_range(0..count) * n..][..n].to_vec())
             .collect();
-        let tops = climb(&self.fibers[..count * n], probes, n);
+        let peaks = climb(&self.fibers[..count * n], probes, n);
         Threshold {
-            evidence: tops.iter().map(|top| top.evidence).fold(0.0, f32::max),
-            fibers: tops.iter().map(|top| top.fibers.saturating_sub(1) as f64).sum::<f64>()
+            evidence: peaks.iter().map(|peak| peak.evidence).fold(0.0, f32::max),
+            fibers: peaks.iter().map(|peak| peak.fibers.saturating_sub(1) as f64).sum::<f64>()
                 / NULL_CLIMBS as f64,
         }
     }
 }
 
-/// So many times the evidence of chance is clear without more fibers than chance has.
-const NEARER: f32 = 2.0;
+/// A peak with this many times the evidence of the null model is accepted whatever its number of fibers.
+const CLEAR: f32 = 2.0;
 
-/// What chance finds.
+/// The largest peak that the null model reaches.
 pub(crate) struct Threshold {
-    /// At most.
+    /// Largest evidence of a peak among null fibers.
     pub(crate) evidence: f32,
-    /// On the average, fibers within 45 degrees beside the probe itself: none unless dimensions are few.
+    /// Mean number of null fibers within 45 degrees of a peak, without the probe. Almost 0 unless n is small.
     fibers: f64,
 }
 
 impl Threshold {
-    pub(crate) fn passed_by(&self, top: &Top) -> bool {
-        // One false alarm in 10,000 probes. In few dimensions many fibers come near by chance, but not as near.
-        let many = surprise(top.fibers as f64 - 1.0, self.fibers) > 1e4_f64.ln();
-        top.fibers >= 2 && top.evidence > self.evidence * if many { 1.0 } else { NEARER }
+    /// Returns whether a peak is higher than those of the null model.
+    ///
+    /// At least two fibers must support the peak. If n is small, many null fibers are near a peak by chance, but not as
+    /// near as fibers that share a pattern: unless the number of fibers is significant (one false alarm in 10,000
+    /// probes), [`CLEAR`] times the evidence is required.
+    pub(crate) fn passed_by(&self, peak: &Peak) -> bool {
+        let many = surprise(peak.fibers as f64 - 1.0, self.fibers) > 1e4_f64.ln();
+        peak.fibers >= 2 && peak.evidence > self.evidence * if many { 1.0 } else { CLEAR }
     }
 }
 
-/// Minus the log of the probability that chance brings so many where it brings `expected` on the average, at
-/// least (Chernoff's bound for a Poisson number).
+/// Returns a lower bound of -log P(N >= count) for a Poisson number N with mean `expected` (Chernoff).
 pub(crate) fn surprise(count: f64, expected: f64) -> f64 {
     if count <= expected {
         0.0
@@ -236,25 +280,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flattening_is_undone() {
-        let flat = Flat { directions: vec![0.6, 0.8, 0.0], scales: vec![0.25] };
+    fn undo_reverses_apply() {
+        let flattening = Flattening { directions: vec![0.6, 0.8, 0.0], scales: vec![0.25] };
         let mut y = [3.0, 4.0, 1.0];
-        flat.apply(&mut y);
+        flattening.apply(&mut y);
         assert!((dot(&y, &[0.6, 0.8, 0.0]) - 1.25).abs() < 1e-6 && y[2] == 1.0);
-        flat.undo(&mut y);
+        flattening.undo(&mut y);
         assert!(y.iter().zip([3.0, 4.0, 1.0]).all(|(a, b)| (a - b).abs() < 1e-5));
     }
 
     #[test]
-    fn chance_is_passed_by_more_fibers_than_it_has() {
-        let top = |evidence: f32, fibers: usize| Top { direction: vec![], evidence, fibers };
+    fn a_peak_passes_with_more_fibers_or_more_evidence_than_the_null_model() {
+        let peak = |evidence: f32, fibers: usize| Peak { direction: vec![], evidence, fibers };
         let rare = Threshold { evidence: 10.0, fibers: 0.0 };
         assert!(
-            rare.passed_by(&top(10.1, 2)) && !rare.passed_by(&top(10.0, 9)) && !rare.passed_by(&top(99.0, 1))
+            rare.passed_by(&peak(10.1, 2))
+                && !rare.passed_by(&peak(10.0, 9))
+                && !rare.passed_by(&peak(99.0, 1))
         );
         let common = Threshold { evidence: 10.0, fibers: 50.0 };
-        // 50 + sqrt(2 * 50 * ln 10^4) and a little more.
-        assert!(common.passed_by(&top(11.0, 85)) && !common.passed_by(&top(11.0, 80)));
-        assert!(common.passed_by(&top(20.1, 40)), "or much nearer");
+        // About 50 + sqrt(2 * 50 * ln 10^4) fibers are significant.
+        assert!(common.passed_by(&peak(11.0, 85)) && !common.passed_by(&peak(11.0, 80)));
+        assert!(common.passed_by(&peak(20.1, 40)), "twice the evidence is enough");
     }
 }

@@ -1,276 +1,329 @@
-//! Patterns from nothing: what do fibers have in common that the dictionary does not explain?
+//! Search for patterns in fibers that the dictionary does not explain.
 //!
-//! A pattern is a direction that several fibers share. Every fiber contains some, so that what is left of a
-//! fiber after coding, r, is a probe: from u = r / |r| we climb to a local maximum of sum_f cos(u, r_f)^4, where
-//! fibers that share a pattern outweigh all others. Whether the top is more than chance, a null tells:
-//! the same climb among Gaussian fibers of the same covariance. Accepted directions join the
-//! dictionary, the fibers are coded again, and only those that are still unexplained are probed
-//! further; so a handful of probes per pattern is enough.
+//! Symbols: n is the number of features, m the number of patterns so far, A the dictionary (n x m, unit columns),
+//! y_f a fiber scaled to unit length (n x 1), x_f its sparse code, r_f = y_f - A x_f its residual.
 //!
-//! All of it is relative to a fiber's own length, so that the scale of the data does not matter, and in
-//! single precision: the learner makes what is found exact.
+//! A pattern is a direction that several fibers share. One round of the search has four parts:
+//!
+//! 1. Code all fibers with orthogonal matching pursuit. A fiber with a short residual is explained.
+//! 2. Take some residuals of unexplained fibers as probes. From u = r / |r|, climb to a local maximum (a peak) of
+//!    sum_f cos(u, r_f)^4. Fibers that share a pattern with the probe outweigh all others there.
+//! 3. Accept a peak as a pattern if it is higher than the peaks of the null model (`null.rs`): the same climb among
+//!    Gaussian fibers with the covariance of the data.
+//! 4. Refine the new patterns with the residuals of the fibers they explain, and code all fibers again.
+//!
+//! Explained fibers are not probed any more, so that a few probes per pattern are enough. At the end the search
+//! replaces patterns that are sums of two others (`composites.rs`) and drops patterns that nothing needs.
+//!
+//! All lengths are relative to the length of the fiber, so that the scale of the data does not matter. The search
+//! works in single precision; the learner makes the patterns exact later.
 
 use rand::SeedableRng;
 use rand::seq::index;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use crate::discover::null::{NullModel, ONLY, Top, climb};
+use crate::discover::null::{NullModel, Peak, SINGLE_DIRECTION, Threshold, climb};
 use crate::discover::scale::Scale;
 use crate::discover::unit_fibers::{BLOCK, Fibers, dot, normalise};
-use crate::linalg::dense::transposed_product;
+use crate::linalg::product::transposed_product;
 use crate::stop::Stop;
 
-/// While nothing is known of codes and noise, a fiber whose residual is longer than this share of it is unexplained,
-/// unless most residuals are that long.
-const UNEXPLAINED: f32 = 0.5;
+/// Largest |r| / |y| of an explained fiber while the scale of codes and noise is unknown. If most residuals are
+/// longer, the search raises the limit up to [`MAX_RELAXED_RESIDUAL`].
+const MAX_RESIDUAL: f32 = 0.5;
 
-/// And then this long at most.
-const MOST_REST: f32 = 0.95;
+/// Upper bound of the raised limit of |r| / |y|.
+const MAX_RELAXED_RESIDUAL: f32 = 0.95;
 
-/// Unexplained fibers that one round looks at.
-const MOST_IN_ROUND: usize = 12_000;
+/// Largest number of unexplained fibers in one round.
+const MAX_FIBERS_PER_ROUND: usize = 12_000;
 
-/// Probes of a round, at least.
-const PROBES: usize = 64;
+/// Smallest number of probes in one round, if there are as many fibers.
+const MIN_PROBES: usize = 64;
 
-/// Codes of a fiber, at most.
-const MOST_CODES: usize = 6;
+/// Rounds without a new pattern that end the search.
+const MAX_MISSES: usize = 2;
 
-/// The smallest code that counts, relative to the length of the fiber.
-pub(crate) const LEAST_CODE: f32 = 0.3;
+/// Largest number of codes of one fiber.
+const MAX_CODES: usize = 6;
 
-/// Fibers that stand for a young pattern when it is found.
-const FOUNDERS: usize = 4;
+/// Smallest magnitude of a code relative to the length of the fiber, while the scale is unknown.
+pub(crate) const MIN_CODE: f32 = 0.3;
 
-/// The dictionary of a search.
+/// Largest number of fibers that represent a new pattern.
+const MAX_FOUNDERS: usize = 4;
+
+/// A peak is not new if its |cos| with a pattern of an earlier round is larger.
+const MAX_COSINE_KNOWN: f32 = 0.7;
+
+/// A peak is not new if its |cos| with a pattern of the current round is larger.
+const MAX_COSINE_NEW: f32 = 0.5;
+
+/// A pattern is redundant if other patterns explain all but this part of its length.
+const REDUNDANT_RESIDUAL: f32 = 0.35;
+
+/// A dictionary that grows while it is fitted to fibers.
 pub(crate) struct Search {
+    /// Number of features.
     pub(crate) n: usize,
-    /// Unit columns.
+    /// Patterns: unit columns, n values each.
     pub(crate) patterns: Vec<f32>,
-    /// The first patterns are known from elsewhere, and stay as they are.
+    /// Number of given patterns. They come first and do not change.
     pub(crate) fixed: usize,
-    /// There may be so many patterns in all.
+    /// Upper bound of the number of patterns.
     pub(crate) most: usize,
-    /// So many are taken even if chance finds as clear ones.
+    /// The search accepts peaks below the threshold of the null model until there are this many patterns.
     pub(crate) least: usize,
     rng: ChaCha8Rng,
+    /// Scale of codes and noise, if known: decides which fibers are explained.
     scale: Option<Scale>,
-    /// Without a scale: the share of an explained fiber that may be left.
-    rest: f32,
-    /// Of each pattern: what it had for itself when it was accepted, relative to the null.
+    /// Without a scale: largest |r| / |y| of an explained fiber.
+    max_residual: f32,
+    /// Evidence of each pattern when it was accepted, divided by the threshold of the null model.
     pub(crate) evidence: Vec<f32>,
-    /// What is found after it is set is of no use.
+    /// Ends the search early. The result is meaningless then.
     pub(crate) stop: Stop,
 }
 
-/// Codes of fibers, and what they leave.
+/// Codes and residuals of fibers.
 pub(crate) struct Coded {
+    /// For each fiber the pairs (pattern, code), in units of the length of the fiber.
     pub(crate) codes: Vec<Vec<(u32, f32)>>,
+    /// Residuals of the unit fibers, n values each.
     residuals: Vec<f32>,
-    /// Relative to the fibers.
-    lengths: Vec<f32>,
+    /// |r| / |y| of each fiber.
+    residual_lengths: Vec<f32>,
+    /// Whether the codes explain the fiber.
     pub(crate) explained: Vec<bool>,
 }
 
 impl Coded {
+    /// Indices of the fibers that are not explained.
     fn unexplained(&self) -> Vec<usize> {
         (0..self.explained.len()).filter(|&fiber| !self.explained[fiber]).collect()
+    }
+
+    /// For each of m patterns the pairs (fiber, code) of the explained fibers.
+    fn by_pattern(&self, m: usize) -> Vec<Vec<(usize, f32)>> {
+        let mut shown = vec![Vec::new(); m];
+        for (fiber, code) in self.codes.iter().enumerate().filter(|(fiber, _)| self.explained[*fiber]) {
+            code.iter().for_each(|&(i, x)| shown[i as usize].push((fiber, x)));
+        }
+        shown
     }
 }
 
 impl Search {
+    /// A search that starts with known patterns (unit columns, n values each) and may reach `most` patterns in all.
     pub(crate) fn new(n: usize, known: Vec<f32>, scale: Option<Scale>, most: usize, seed: u64) -> Search {
-        let (fixed, rng) = (known.len() / n, ChaCha8Rng::seed_from_u64(seed));
-        let evidence = vec![0.0; fixed];
-        let (rest, stop) = (UNEXPLAINED, Stop::default());
-        Search { n, patterns: known, fixed, most, least: 0, rng, scale, rest, evidence, stop }
+        let fixed = known.len() / n;
+        Search {
+            n,
+            patterns: known,
+            fixed,
+            most,
+            least: 0,
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            scale,
+            max_residual: MAX_RESIDUAL,
+            evidence: vec![0.0; fixed],
+            stop: Stop::default(),
+        }
     }
 
+    /// Number of patterns.
     pub(crate) fn count(&self) -> usize {
         self.patterns.len() / self.n
     }
 
+    /// Pattern i.
     pub(crate) fn pattern(&self, i: usize) -> &[f32] {
         &self.patterns[i * self.n..][..self.n]
     }
 
-    /// What the codes say of the units of the data; from now on, they decide what is explained.
+    /// A'A (m x m).
+    fn gram(&self) -> Vec<f32> {
+        let m = self.count();
+        let mut gram = vec![0.0; m * m];
+        if m > 0 {
+            transposed_product(&mut gram, &self.patterns, &self.patterns, self.n);
+        }
+        gram
+    }
+
+    /// Estimates the scale of codes and noise from the explained fibers. From then on, the scale decides which fibers
+    /// are explained. Returns `None`, and keeps the former scale, if no fiber is explained.
     pub(crate) fn measure(&mut self, fibers: &Fibers) -> Option<Scale> {
         let coded = self.encode(fibers, None);
-        let (mut sizes, mut rests) = (Vec::new(), Vec::new());
+        let (mut sizes, mut residuals) = (Vec::new(), Vec::new());
         for (fiber, code) in coded.codes.iter().enumerate().filter(|(fiber, _)| coded.explained[*fiber]) {
             sizes.extend(code.iter().map(|(_, x)| x.abs() as f64 * fibers.lengths[fiber]));
-            rests.push(coded.lengths[fiber] as f64 * fibers.lengths[fiber]);
+            residuals.push(coded.residual_lengths[fiber] as f64 * fibers.lengths[fiber]);
         }
         let quantile = |values: &mut Vec<f64>, share: f64| {
             values.sort_by(f64::total_cmp);
             values.get((share * values.len() as f64) as usize).copied()
         };
-        let (code, usual) = (quantile(&mut sizes, 0.01)?, quantile(&mut sizes, 0.5)?);
-        let noise = quantile(&mut rests, 0.5)?;
-        self.scale = Some(Scale { n: self.n, code, floor: usual.min(2.0 * code), noise });
+        let (code, median) = (quantile(&mut sizes, 0.01)?, quantile(&mut sizes, 0.5)?);
+        let noise = quantile(&mut residuals, 0.5)?;
+        self.scale = Some(Scale { n: self.n, code, floor: median.min(2.0 * code), noise });
         self.scale
     }
 
-    /// Finds what is in these fibers; returns those that stay unexplained.
+    /// Searches until no new pattern is found. Returns the fibers that stay unexplained, or nothing if stopped.
     pub(crate) fn run(&mut self, fibers: &Fibers, null: &mut NullModel) -> Vec<usize> {
         loop {
             let before = self.count();
-            self.rounds(fibers, null);
+            self.probe_rounds(fibers, null);
             if self.stop.is_set() {
                 return Vec::new();
             }
-            let rest = self.shortest_rest(fibers);
+            let shortest = self.shortest_residual(fibers);
             for _ in 0..3 {
                 let coded = self.encode(fibers, None);
-                self.step(&coded);
+                self.refine(&coded);
                 let coded = self.encode(fibers, None);
-                self.swap(&coded);
-                self.drop_unused(&coded);
+                self.replace_composites(&coded);
+                self.drop_redundant(&coded);
             }
             let coded = self.encode(fibers, None);
-            let left = coded.unexplained();
-            // A pattern dropped wrongly is found again.
-            if self.count() > before && left.len() >= 2 {
+            let unexplained = coded.unexplained();
+            // Search again after a change: a pattern that was dropped by mistake is found again.
+            if self.count() > before && unexplained.len() >= 2 {
                 continue;
             }
-            // Unless most fibers are explained, noise may be too long to explain any.
-            let rest = (1.1 * rest).min(MOST_REST);
-            if self.scale.is_some() || 2 * left.len() < fibers.len() || rest <= self.rest {
-                return left;
+            // If most fibers are unexplained, their noise may be longer than the limit: raise the limit.
+            let limit = (1.1 * shortest).min(MAX_RELAXED_RESIDUAL);
+            if self.scale.is_some() || 2 * unexplained.len() < fibers.len() || limit <= self.max_residual {
+                return unexplained;
             }
-            self.rest = rest;
+            self.max_residual = limit;
         }
     }
 
-    /// Where noise is long, the residuals of all fibers are, however well they are coded; those that hold nothing else
-    /// are the shortest. The share that is left of these.
-    fn shortest_rest(&self, fibers: &Fibers) -> f32 {
+    /// The 10th percentile of |r| / |y| over fibers with a code, 0 if there is none.
+    ///
+    /// Long noise makes all residuals long, however good the codes are. The shortest residuals contain noise only.
+    fn shortest_residual(&self, fibers: &Fibers) -> f32 {
         let coded = self.encode(fibers, None);
-        let shares = coded.lengths.iter().zip(&coded.codes).filter(|(_, code)| !code.is_empty());
-        let mut shares: Vec<f32> = shares.map(|(share, _)| *share).collect();
-        let tenth = shares.len() / 10;
-        if shares.is_empty() { 0.0 } else { *shares.select_nth_unstable_by(tenth, f32::total_cmp).1 }
+        let lengths = coded.residual_lengths.iter().zip(&coded.codes).filter(|(_, code)| !code.is_empty());
+        let mut lengths: Vec<f32> = lengths.map(|(length, _)| *length).collect();
+        let tenth = lengths.len() / 10;
+        if lengths.is_empty() { 0.0 } else { *lengths.select_nth_unstable_by(tenth, f32::total_cmp).1 }
     }
 
-    /// Probes until nothing more is found.
-    fn rounds(&mut self, fibers: &Fibers, null: &mut NullModel) {
-        let n = self.n;
+    /// Probes, accepts and refines until [`MAX_MISSES`] rounds bring no new pattern.
+    fn probe_rounds(&mut self, fibers: &Fibers, null: &mut NullModel) {
         let mut probed = vec![false; fibers.len()];
         let mut misses = 0;
-        null.prepare(fibers.len().min(MOST_IN_ROUND));
-        if let (0, Some(only)) = (self.count(), &null.only) {
-            self.patterns.extend_from_slice(only);
-            self.evidence.push((1.0 / ONLY) as f32);
+        null.prepare(fibers.len().min(MAX_FIBERS_PER_ROUND));
+        if let (0, Some(direction)) = (self.count(), &null.single_direction) {
+            self.patterns.extend_from_slice(direction);
+            self.evidence.push((1.0 / SINGLE_DIRECTION) as f32);
         }
         let mut coded = self.encode(fibers, None);
-        while misses < 2 && !self.stop.is_set() {
-            let all = coded.unexplained();
-            let few: Vec<usize> = if all.len() <= MOST_IN_ROUND {
-                all
-            } else {
-                let mut some = index::sample(&mut self.rng, all.len(), MOST_IN_ROUND).into_vec();
-                some.sort_unstable();
-                some.into_iter().map(|at| all[at]).collect()
-            };
-            let fresh: Vec<usize> = (0..few.len()).filter(|&at| !probed[few[at]]).collect();
-            if few.len() < 2 || fresh.is_empty() || self.count() >= self.most {
+        while misses < MAX_MISSES && !self.stop.is_set() {
+            let sample = self.sample_unexplained(&coded);
+            let unprobed: Vec<usize> = (0..sample.len()).filter(|&at| !probed[sample[at]]).collect();
+            if sample.len() < 2 || unprobed.is_empty() || self.count() >= self.most {
                 return;
             }
-            let mut rest = Vec::with_capacity(n * few.len());
-            for &fiber in &few {
-                let from = rest.len();
-                rest.extend_from_slice(&coded.residuals[fiber * n..][..n]);
-                null.flat.apply(&mut rest[from..]);
-                normalise(&mut rest[from..]);
+            let residuals = self.unit_residuals(&coded, &sample, null);
+            let count = unprobed.len().min(MIN_PROBES.max(self.count() / 2));
+            let chosen = index::sample(&mut self.rng, unprobed.len(), count);
+            let mut probes = Vec::with_capacity(self.n * count);
+            for at in chosen.iter().map(|at| unprobed[at]) {
+                probed[sample[at]] = true;
+                probes.extend_from_slice(&residuals[at * self.n..][..self.n]);
             }
-            let count = fresh.len().min(PROBES.max(self.count() / 2));
-            let chosen = index::sample(&mut self.rng, fresh.len(), count);
-            let mut probes = Vec::with_capacity(n * count);
-            for at in chosen.iter().map(|at| fresh[at]) {
-                probed[few[at]] = true;
-                probes.extend_from_slice(&rest[at * n..][..n]);
-            }
-            let threshold = null.threshold(few.len());
-            let tops = climb(&rest, probes, n).into_iter();
-            let mut tops: Vec<(bool, Top)> = tops.map(|top| (threshold.passed_by(&top), top)).collect();
-            tops.sort_by(|(clear, top), (other_clear, other)| {
-                other_clear.cmp(clear).then(other.evidence.total_cmp(&top.evidence))
-            });
-            let known = self.count();
-            for (clear, mut top) in tops {
-                // What chance finds as well is taken if it is asked for, one at a time.
-                let asked = self.count() == known && known < self.least && top.fibers >= 2;
-                null.flat.undo(&mut top.direction);
-                normalise(&mut top.direction);
-                let near =
-                    |i: usize| dot(self.pattern(i), &top.direction).abs() > if i < known { 0.7 } else { 0.5 };
-                if (clear || asked) && self.count() < self.most && !(0..self.count()).any(near) {
-                    let evidence = top.evidence / threshold.evidence;
-                    self.patterns.extend_from_slice(&top.direction);
-                    self.evidence.push(if clear { evidence } else { evidence.min(1.0) });
-                }
-            }
-            if self.count() == known {
+            let threshold = null.threshold(sample.len());
+            let peaks = climb(&residuals, probes, self.n);
+            if self.accept(peaks, &threshold, null) == 0 {
                 misses += 1;
                 continue;
             }
             misses = 0;
             probed.fill(false);
             coded = self.encode(fibers, None);
-            self.step(&coded);
+            self.refine(&coded);
             coded = self.encode(fibers, None);
         }
     }
 
-    /// Orthogonal matching pursuit. Each fiber may have a pattern that it has to do without.
+    /// The unexplained fibers, or a random sample of [`MAX_FIBERS_PER_ROUND`] of them, in increasing order.
+    fn sample_unexplained(&mut self, coded: &Coded) -> Vec<usize> {
+        let all = coded.unexplained();
+        if all.len() <= MAX_FIBERS_PER_ROUND {
+            return all;
+        }
+        let mut sample = index::sample(&mut self.rng, all.len(), MAX_FIBERS_PER_ROUND).into_vec();
+        sample.sort_unstable();
+        sample.into_iter().map(|at| all[at]).collect()
+    }
+
+    /// Residuals of some fibers, without the directions that most fibers share, scaled to unit length.
+    fn unit_residuals(&self, coded: &Coded, fibers: &[usize], null: &NullModel) -> Vec<f32> {
+        let n = self.n;
+        let mut residuals = Vec::with_capacity(n * fibers.len());
+        for &fiber in fibers {
+            let from = residuals.len();
+            residuals.extend_from_slice(&coded.residuals[fiber * n..][..n]);
+            null.flattening.apply(&mut residuals[from..]);
+            normalise(&mut residuals[from..]);
+        }
+        residuals
+    }
+
+    /// Adds the peaks that pass the threshold and are not near a pattern already there, highest first. Returns their
+    /// number.
+    ///
+    /// While there are fewer than `least` patterns and no peak passes, the highest other peak is added.
+    fn accept(&mut self, peaks: Vec<Peak>, threshold: &Threshold, null: &NullModel) -> usize {
+        let mut peaks: Vec<(bool, Peak)> =
+            peaks.into_iter().map(|peak| (threshold.passed_by(&peak), peak)).collect();
+        peaks.sort_by(|(passed, peak), (other_passed, other)| {
+            other_passed.cmp(passed).then(other.evidence.total_cmp(&peak.evidence))
+        });
+        let known = self.count();
+        for (passed, mut peak) in peaks {
+            let required = self.count() == known && known < self.least && peak.fibers >= 2;
+            null.flattening.undo(&mut peak.direction);
+            normalise(&mut peak.direction);
+            let near = |i: usize| {
+                let limit = if i < known { MAX_COSINE_KNOWN } else { MAX_COSINE_NEW };
+                dot(self.pattern(i), &peak.direction).abs() > limit
+            };
+            if (passed || required) && self.count() < self.most && !(0..self.count()).any(near) {
+                let evidence = peak.evidence / threshold.evidence;
+                self.patterns.extend_from_slice(&peak.direction);
+                self.evidence.push(if passed { evidence } else { evidence.min(1.0) });
+            }
+        }
+        self.count() - known
+    }
+
+    /// Codes fibers by orthogonal matching pursuit. If given, `without[f]` is a pattern that fiber f must not use.
     pub(crate) fn encode(&self, fibers: &Fibers, without: Option<&[usize]>) -> Coded {
         let (n, m) = (self.n, self.count());
-        let mut gram = vec![0.0; m * m];
-        if m > 0 {
-            transposed_product(&mut gram, &self.patterns, &self.patterns, n);
-        }
-        // In few dimensions chance comes near to everything.
-        let noise = (2.0 * (20.0 * m as f32).ln() / n as f32).sqrt().min(0.7);
+        let pursuit = Pursuit::new(self);
         let mut residuals = fibers.values.clone();
         let mut codes: Vec<Vec<(u32, f32)>> = vec![Vec::new(); fibers.len()];
         let mut lengths = vec![1.0; fibers.len()];
         let pieces = residuals.par_chunks_mut(n * BLOCK).zip(codes.par_chunks_mut(BLOCK));
         let blocks = pieces.zip(lengths.par_chunks_mut(BLOCK)).zip(fibers.lengths.par_chunks(BLOCK));
-        blocks.enumerate().for_each(|(block, (((residuals, codes), lengths), own))| {
+        blocks.enumerate().for_each(|(block, (((residuals, codes), lengths), fiber_lengths))| {
             if m == 0 {
                 return;
             }
-            let mut scores = vec![0.0; m * codes.len()];
-            transposed_product(&mut scores, &self.patterns, residuals, n);
-            let mut left = vec![0.0; m];
-            for (at, (d, code)) in scores.chunks_exact(m).zip(codes).enumerate() {
+            let mut correlations = vec![0.0; m * codes.len()];
+            transposed_product(&mut correlations, &self.patterns, residuals, n);
+            let mut scratch = vec![0.0; m];
+            for (at, (d, code)) in correlations.chunks_exact(m).zip(codes).enumerate() {
                 let without = without.map(|without| without[block * BLOCK + at]);
-                left.copy_from_slice(d);
-                without.iter().for_each(|&w| left[w] = 0.0);
-                let least = self.scale.map_or(LEAST_CODE, |scale| (0.5 * scale.code / own[at]) as f32);
-                let mut square = 1.0_f32;
-                while code.len() < MOST_CODES {
-                    let (i, score) = largest(&left);
-                    let taken = code.iter().any(|entry| entry.0 == i);
-                    if taken || score < least.max(noise * square.sqrt()) {
-                        break;
-                    }
-                    code.push((i, 0.0));
-                    if !solve(code, d, &gram, m) {
-                        code.pop();
-                        solve(code, d, &gram, m);
-                        break;
-                    }
-                    left.copy_from_slice(d);
-                    for &(i, x) in code.iter() {
-                        let column = &gram[i as usize * m..][..m];
-                        left.iter_mut().zip(column).for_each(|(left, g)| *left -= x * g);
-                    }
-                    without.iter().for_each(|&w| left[w] = 0.0);
-                    square = (1.0 - code.iter().map(|&(i, x)| x * d[i as usize]).sum::<f32>()).max(0.0);
-                }
+                let min_code =
+                    self.scale.map_or(MIN_CODE, |scale| (0.5 * scale.code / fiber_lengths[at]) as f32);
+                pursuit.run(d, without, min_code, code, &mut scratch);
                 let r = &mut residuals[at * n..][..n];
                 for &(i, x) in code.iter() {
                     r.iter_mut().zip(self.pattern(i as usize)).for_each(|(r, a)| *r -= x * a);
@@ -278,23 +331,18 @@ impl Search {
                 lengths[at] = dot(r, r).sqrt();
             }
         });
-        let explained = lengths.iter().zip(&fibers.lengths).map(|(&share, &own)| match self.scale {
-            Some(scale) => scale.explains(own, share as f64 * own),
-            None => share <= self.rest,
+        let explained = lengths.iter().zip(&fibers.lengths).map(|(&share, &length)| match self.scale {
+            Some(scale) => scale.explains(length, share as f64 * length),
+            None => share <= self.max_residual,
         });
         let explained = explained.collect();
-        Coded { codes, residuals, lengths, explained }
+        Coded { codes, residuals, residual_lengths: lengths, explained }
     }
 
-    /// A_i += sum r sign(x_i) / sum |x_i|, over explained fibers.
-    fn step(&mut self, coded: &Coded) {
+    /// Moves every pattern that is not fixed by its explained fibers: A_i += sum_f r_f sign(x_if) / sum_f |x_if|.
+    fn refine(&mut self, coded: &Coded) {
         let n = self.n;
-        let mut shown = vec![Vec::new(); self.count()];
-        for (fiber, code) in coded.codes.iter().enumerate() {
-            if coded.explained[fiber] {
-                code.iter().for_each(|&(i, x)| shown[i as usize].push((fiber, x)));
-            }
-        }
+        let shown = coded.by_pattern(self.count());
         let fixed = self.fixed;
         self.patterns.par_chunks_exact_mut(n).zip(shown).skip(fixed).for_each(|(pattern, shown)| {
             let weight: f32 = shown.iter().map(|(_, x)| x.abs()).sum();
@@ -309,56 +357,24 @@ impl Search {
         });
     }
 
-    /// Patterns that fewer than two fibers show, or that others explain, are none.
-    fn drop_unused(&mut self, coded: &Coded) {
-        let (n, m) = (self.n, self.count());
-        let mut used = vec![0; m];
-        for (code, &explained) in coded.codes.iter().zip(&coded.explained) {
-            if explained {
-                code.iter().for_each(|entry| used[entry.0 as usize] += 1);
-            }
-        }
-        let mut gram = vec![0.0; m * m];
-        if m > 0 {
-            transposed_product(&mut gram, &self.patterns, &self.patterns, n);
-        }
+    /// Drops every pattern that fewer than two fibers use, or that up to three more frequent patterns explain.
+    fn drop_redundant(&mut self, coded: &Coded) {
+        let m = self.count();
+        let used: Vec<usize> = coded.by_pattern(m).iter().map(Vec::len).collect();
+        let gram = self.gram();
         let mut keep = vec![true; m];
         for w in self.fixed..m {
-            let d: Vec<f32> = (0..m)
-                .map(|i| {
-                    if i < self.fixed || used[i] > used[w] || (used[i] == used[w] && i < w) {
-                        gram[w * m + i]
-                    } else {
-                        0.0
-                    }
-                })
-                .collect();
-            let mut left = d.clone();
-            let mut code: Vec<(u32, f32)> = Vec::new();
-            let mut square = 1.0;
-            while code.len() < 3 {
-                let (i, score) = largest(&left);
-                if score < LEAST_CODE || code.iter().any(|entry| entry.0 == i) || !keep[i as usize] {
-                    break;
-                }
-                code.push((i, 0.0));
-                if !solve(&mut code, &d, &gram, m) {
-                    break;
-                }
-                for l in 0..m {
-                    left[l] = if d[l] == 0.0 {
-                        0.0
-                    } else {
-                        d[l] - code.iter().map(|&(i, x)| x * gram[i as usize * m + l]).sum::<f32>()
-                    };
-                }
-                square = 1.0 - code.iter().map(|&(i, x)| x * d[i as usize]).sum::<f32>();
-            }
-            keep[w] = used[w] >= 2 && square > 0.35 * 0.35;
+            let more_frequent =
+                |i: usize| i < self.fixed || used[i] > used[w] || (used[i] == used[w] && i < w);
+            // <A_i, A_w> for the patterns i that may explain pattern w, 0 for all others.
+            let d: Vec<f32> = (0..m).map(|i| if more_frequent(i) { gram[w * m + i] } else { 0.0 }).collect();
+            let square = squared_residual(&d, &gram, &keep);
+            keep[w] = used[w] >= 2 && square > REDUNDANT_RESIDUAL * REDUNDANT_RESIDUAL;
         }
         self.keep(&keep);
     }
 
+    /// Drops pattern i unless `keep[i]`.
     fn keep(&mut self, keep: &[bool]) {
         let n = self.n;
         let kept = self.patterns.chunks_exact(n).zip(keep).filter(|(_, keep)| **keep);
@@ -367,7 +383,7 @@ impl Search {
         self.evidence.retain(|_| *at.next().unwrap_or(&true));
     }
 
-    /// Keeps those patterns that explain most, and fits them again without the others.
+    /// Keeps the `count` patterns that explain most energy, and refines them without the others.
     pub(crate) fn keep_strongest(&mut self, fibers: &Fibers, count: usize) {
         let energies = self.account(fibers).energies;
         let mut order: Vec<usize> = (0..self.count()).collect();
@@ -377,24 +393,24 @@ impl Search {
         self.keep(&keep);
         for _ in 0..3 {
             let coded = self.encode(fibers, None);
-            self.step(&coded);
+            self.refine(&coded);
         }
     }
 
-    /// What the patterns explain of fibers.
+    /// Measures how much of the fibers the patterns explain.
     pub(crate) fn account(&self, fibers: &Fibers) -> Account {
         let coded = self.encode(fibers, None);
         let (energies, shown) = (vec![0.0; self.count()], vec![0; self.count()]);
         let mut account = Account { energies, shown, fibers: fibers.len(), ..Account::default() };
         for (fiber, code) in coded.codes.iter().enumerate() {
             let (y, energy) = (fibers.get(fiber), fibers.lengths[fiber].powi(2));
-            // |y|^2 - |r|^2 = sum x_i <a_i, y>, where x is least squares.
+            // |y|^2 - |r|^2 = sum_i x_i <A_i, y>, because x is a least-squares solution.
             for &(i, x) in code {
                 account.energies[i as usize] += energy * (x * dot(self.pattern(i as usize), y)) as f64;
                 account.shown[i as usize] += 1;
             }
             account.energy += energy;
-            account.rest += energy * (coded.lengths[fiber] as f64).powi(2);
+            account.rest += energy * (coded.residual_lengths[fiber] as f64).powi(2);
             account.explained += usize::from(coded.explained[fiber]);
             let few = (2 * code.len()).pow(2) <= self.n && 2 * code.len() <= fibers.entries(fiber);
             account.few += usize::from(coded.explained[fiber] && few);
@@ -402,10 +418,10 @@ impl Search {
         account
     }
 
-    /// The patterns found, column by column.
+    /// The patterns that were not given, n values each. The entry of largest magnitude is positive: the sign is
+    /// arbitrary, and people expect a positive one.
     pub(crate) fn found(&self) -> Vec<f64> {
         let mut found: Vec<f64> = self.patterns[self.fixed * self.n..].iter().map(|&a| a as f64).collect();
-        // The sign is free; people expect the largest entry above 0.
         for pattern in found.chunks_exact_mut(self.n) {
             let largest =
                 pattern.iter().fold(0.0, |most: f64, a| if a.abs() > most.abs() { *a } else { most });
@@ -416,68 +432,71 @@ impl Search {
         found
     }
 
-    /// The fibers that show each pattern best, some of them, by pattern found.
+    /// For each pattern that was not given, the explained fibers with its largest codes, [`MAX_FOUNDERS`] at most.
     pub(crate) fn founders(&self, fibers: &Fibers) -> Vec<Vec<usize>> {
-        let coded = self.encode(fibers, None);
-        let mut shown: Vec<Vec<(f32, usize)>> = vec![Vec::new(); self.count()];
-        for (fiber, code) in coded.codes.iter().enumerate().filter(|(fiber, _)| coded.explained[*fiber]) {
-            code.iter().for_each(|&(i, x)| shown[i as usize].push((x.abs(), fiber)));
-        }
-        let best = |mut shown: Vec<(f32, usize)>| {
-            shown.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-            shown.into_iter().take(FOUNDERS).map(|shown| shown.1).collect()
+        let mut shown = self.encode(fibers, None).by_pattern(self.count());
+        let best = |mut shown: Vec<(usize, f32)>| {
+            shown.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()).then(a.0.cmp(&b.0)));
+            shown.into_iter().take(MAX_FOUNDERS).map(|shown| shown.0).collect()
         };
         shown.drain(self.fixed..).map(best).collect()
     }
 
-    /// Whether fibers that show a pattern still share something that no other one explains. `shown` is that pattern,
-    /// fiber by fiber, the fibers of each next to each other.
+    /// Returns for each pattern whether the given fibers confirm it.
+    ///
+    /// `shown[f]` is the pattern that fiber f shows; fibers of one pattern are neighbors. Every fiber is coded without
+    /// that pattern. A pattern is confirmed if two of its fibers are unexplained then and their residuals are more alike
+    /// than chance allows.
     pub(crate) fn confirms(&self, fibers: &Fibers, shown: &[usize]) -> Vec<bool> {
         let n = self.n;
+        // About the largest |cos| of a direction with as many random fibers.
         let chance = (2.0 * (2.0 * fibers.len() as f32).ln() / n as f32).sqrt();
         let coded = self.encode(fibers, Some(shown));
+        let lengths = &coded.residual_lengths;
         let mut confirmed = vec![false; self.count()];
         let all: Vec<usize> = (0..fibers.len()).collect();
         for same in all.chunk_by(|&a, &b| shown[a] == shown[b]) {
-            // A little more than what would make it a stranger, so that nothing comes and goes.
-            let strange = |fiber: &&usize| {
-                let (own, share) = (fibers.lengths[**fiber], coded.lengths[**fiber] as f64);
-                self.scale.is_some_and(|scale| !scale.explains(own, 1.1 * share * own))
+            // The factor 1.1 makes it easier to keep a pattern than to find it, so that patterns do not come and go.
+            let is_unexplained = |fiber: &&usize| {
+                let (length, share) = (fibers.lengths[**fiber], lengths[**fiber] as f64);
+                self.scale.is_some_and(|scale| !scale.explains(length, 1.1 * share * length))
             };
-            let strange: Vec<usize> = same.iter().filter(strange).copied().collect();
+            let unexplained: Vec<usize> = same.iter().filter(is_unexplained).copied().collect();
             let r = |fiber: usize| &coded.residuals[fiber * n..][..n];
-            let share =
-                |a: usize, b: usize| dot(r(a), r(b)).abs() > chance * coded.lengths[a] * coded.lengths[b];
+            let alike = |a: usize, b: usize| dot(r(a), r(b)).abs() > chance * lengths[a] * lengths[b];
             confirmed[shown[same[0]]] =
-                (0..strange.len()).any(|at| strange[..at].iter().any(|&b| share(strange[at], b)));
+                (0..unexplained.len()).any(|at| unexplained[..at].iter().any(|&b| alike(unexplained[at], b)));
         }
         confirmed
     }
 
-    /// Which of these fibers the patterns do not explain.
+    /// Indices of the fibers that the patterns do not explain.
     pub(crate) fn unexplained(&self, fibers: &Fibers) -> Vec<usize> {
         self.encode(fibers, None).unexplained()
     }
 }
 
-/// What patterns explain of fibers.
+/// How much of some fibers the patterns explain.
 #[derive(Default)]
 pub(crate) struct Account {
-    /// For each pattern: energy explained by it, and fibers that show it.
+    /// Energy that each pattern explains, in squared units of the data.
     pub(crate) energies: Vec<f64>,
+    /// Number of fibers with a code of each pattern.
     pub(crate) shown: Vec<usize>,
-    /// Energy of all fibers, and what is left of it.
+    /// Energy of all fibers.
     pub(crate) energy: f64,
+    /// Energy of all residuals.
     pub(crate) rest: f64,
-    /// How many, and how many of them are explained.
+    /// Number of fibers.
     pub(crate) fibers: usize,
+    /// Number of explained fibers.
     pub(crate) explained: usize,
-    /// Those by few patterns.
+    /// Number of explained fibers with few codes, compared with n and with the entries of the fiber.
     pub(crate) few: usize,
 }
 
 impl Account {
-    /// Of more fibers.
+    /// Adds what the patterns explain of further fibers.
     pub(crate) fn add(&mut self, other: &Account) {
         self.energies.iter_mut().zip(&other.energies).for_each(|(sum, energy)| *sum += energy);
         self.shown.iter_mut().zip(&other.shown).for_each(|(sum, shown)| *sum += shown);
@@ -489,7 +508,91 @@ impl Account {
     }
 }
 
-/// The largest magnitude and where it is.
+/// Orthogonal matching pursuit of unit fibers with the patterns of a search.
+struct Pursuit {
+    /// Number of patterns.
+    m: usize,
+    /// A'A (m x m).
+    gram: Vec<f32>,
+    /// Smallest |cos| of a pattern with a residual that is not chance. In few dimensions random vectors have large
+    /// cosines, therefore the bound.
+    min_cosine: f32,
+}
+
+impl Pursuit {
+    fn new(search: &Search) -> Pursuit {
+        let m = search.count();
+        let min_cosine = (2.0 * (20.0 * m as f32).ln() / search.n as f32).sqrt().min(0.7);
+        Pursuit { m, gram: search.gram(), min_cosine }
+    }
+
+    /// Codes one fiber, given d = A'y (m x 1). `code` must be empty and `scratch` of length m.
+    fn run(
+        &self,
+        d: &[f32],
+        without: Option<usize>,
+        min_code: f32,
+        code: &mut Vec<(u32, f32)>,
+        scratch: &mut [f32],
+    ) {
+        let m = self.m;
+        // A'r, and |r|^2.
+        let (correlations, mut square) = (scratch, 1.0_f32);
+        correlations.copy_from_slice(d);
+        without.iter().for_each(|&w| correlations[w] = 0.0);
+        while code.len() < MAX_CODES {
+            let (i, size) = largest(correlations);
+            let taken = code.iter().any(|entry| entry.0 == i);
+            if taken || size < min_code.max(self.min_cosine * square.sqrt()) {
+                break;
+            }
+            code.push((i, 0.0));
+            if !solve(code, d, &self.gram, m) {
+                code.pop();
+                solve(code, d, &self.gram, m);
+                break;
+            }
+            correlations.copy_from_slice(d);
+            for &(i, x) in code.iter() {
+                let column = &self.gram[i as usize * m..][..m];
+                correlations.iter_mut().zip(column).for_each(|(left, g)| *left -= x * g);
+            }
+            without.iter().for_each(|&w| correlations[w] = 0.0);
+            square = (1.0 - code.iter().map(|&(i, x)| x * d[i as usize]).sum::<f32>()).max(0.0);
+        }
+    }
+}
+
+/// Returns |a - A x|^2 for a unit vector a, after matching pursuit with up to three patterns.
+///
+/// d is A'a (m x 1), 0 for patterns that must not be used. The pursuit ends at a pattern i with `!keep[i]`.
+fn squared_residual(d: &[f32], gram: &[f32], keep: &[bool]) -> f32 {
+    let m = d.len();
+    let mut correlations = d.to_vec();
+    let mut code: Vec<(u32, f32)> = Vec::new();
+    let mut square = 1.0;
+    while code.len() < 3 {
+        let (i, size) = largest(&correlations);
+        if size < MIN_CODE || code.iter().any(|entry| entry.0 == i) || !keep[i as usize] {
+            break;
+        }
+        code.push((i, 0.0));
+        if !solve(&mut code, d, gram, m) {
+            break;
+        }
+        for l in 0..m {
+            correlations[l] = if d[l] == 0.0 {
+                0.0
+            } else {
+                d[l] - code.iter().map(|&(i, x)| x * gram[i as usize * m + l]).sum::<f32>()
+            };
+        }
+        square = 1.0 - code.iter().map(|&(i, x)| x * d[i as usize]).sum::<f32>();
+    }
+    square
+}
+
+/// Returns the index and the magnitude of the entry with the largest magnitude, the first one if there are several.
 fn largest(values: &[f32]) -> (u32, f32) {
     let mut best = (0, -1.0);
     for (first, chunk) in (0..).step_by(16).zip(values.chunks(16)) {
@@ -504,10 +607,13 @@ fn largest(values: &[f32]) -> (u32, f32) {
     best
 }
 
-/// Least squares on the support of a code: G_SS x = d_S; false if G_SS is nearly singular.
+/// Solves the least-squares problem on the support S of a code, G_SS x = d_S, and writes x into the code.
+///
+/// Returns false, and leaves the code as it was, if G_SS is nearly singular.
 fn solve(code: &mut [(u32, f32)], d: &[f32], gram: &[f32], m: usize) -> bool {
     let s = code.len();
-    let mut factor = [[0.0_f64; MOST_CODES]; MOST_CODES];
+    // The Cholesky factor L of G_SS = L L', then L z = d_S and L' x = z.
+    let mut factor = [[0.0_f64; MAX_CODES]; MAX_CODES];
     for row in 0..s {
         for col in 0..=row {
             let g = gram[code[row].0 as usize * m + code[col].0 as usize] as f64;
@@ -521,7 +627,7 @@ fn solve(code: &mut [(u32, f32)], d: &[f32], gram: &[f32], m: usize) -> bool {
             }
         }
     }
-    let mut x = [0.0; MOST_CODES];
+    let mut x = [0.0; MAX_CODES];
     for row in 0..s {
         let known: f64 = (0..row).map(|col| factor[row][col] * x[col]).sum();
         x[row] = (d[code[row].0 as usize] as f64 - known) / factor[row][row];
@@ -544,16 +650,16 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_least_squares_on_what_stands_out() {
+    fn codes_are_least_squares_on_the_patterns_above_the_threshold() {
         let search = search(&[1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0], 4);
-        // The second pattern is there, but below 0.3 of the fiber; the third fiber has none of them.
+        // Fiber 0 has both patterns. Fiber 1 has pattern 1 below MIN_CODE. Fiber 2 has neither above MIN_CODE.
         let data = fibers(&[&[3.0, -4.0, 0.0, 0.0], &[1.0, 0.2, 0.0, 0.0], &[0.1, 0.0, 1.0, 0.0]]);
         let coded = search.encode(&data, None);
         let codes = |fiber: usize| coded.codes[fiber].iter().map(|&(i, _)| i).collect::<Vec<_>>();
         assert_eq!((codes(0), codes(1), codes(2)), (vec![1, 0], vec![0], vec![]));
-        assert!((coded.codes[0][0].1 + 0.8).abs() < 1e-6 && coded.lengths[0] < 1e-6);
+        assert!((coded.codes[0][0].1 + 0.8).abs() < 1e-6 && coded.residual_lengths[0] < 1e-6);
         assert_eq!(coded.unexplained(), [2]);
-        // Without the pattern it needs most, the first fiber is unexplained.
+        // Fiber 0 is unexplained if it must not use pattern 1.
         let coded = search.encode(&data, Some(&[1, 1, 1]));
         assert_eq!(coded.unexplained(), [0, 2]);
     }

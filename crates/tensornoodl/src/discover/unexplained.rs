@@ -1,165 +1,191 @@
 //! Fibers that a growing dictionary does not explain.
 //!
-//! A pattern that it lacks would pull its neighbours away, so they teach nothing, and are kept for the search
-//! (`grow.rs`). Where there are too many, some are drawn by lot. The lot of a fiber is its place's, so that the same are
-//! drawn in whatever order they come and whichever rank has them.
+//! A fiber that shows a pattern which the dictionary lacks would pull the neighbouring patterns away. Such fibers are left
+//! out of the update, and are kept for the search (`growth.rs`). Where there are too many, a sample is kept: the fibers
+//! whose places have the smallest hashes. So the same fibers are kept in whatever order they come and whichever rank has
+//! them.
+
+use serde::{Deserialize, Serialize};
 
 use crate::data::tensor::Tensor;
-use crate::discover::growth::MOST_FIBERS;
 use crate::discover::scale::Scale;
 use crate::discover::unit_fibers::Fibers;
-use crate::parallel::team::{Team, get, put, put_all};
+use crate::encode::waves::Wave;
+use crate::parallel::message::gather;
+use crate::parallel::team::Team;
 
-/// What the fibers of one rank show.
+/// Maximum number of fibers that a search holds at a time, and that are kept for later searches.
+pub(crate) const MAX_FIBERS: usize = 16_384;
+
+/// Collects the unexplained fibers of one tensor on one rank.
 pub(crate) struct UnexplainedFibers {
     n: usize,
-    /// None where nothing is known yet.
+    /// The units of the data. None where they are not known yet; then no fiber counts as explained.
     scale: Option<Scale>,
-    fibers: Drawn<Fibers>,
-    /// What is left of the fibers that have a code.
-    rests: Drawn<f64>,
-    /// For each young pattern, one fiber that shows it, and its lot.
-    young: Vec<Option<Young>>,
+    fibers: HashSample<Fibers>,
+    /// Residual norms of the fibers that have a code.
+    residuals: HashSample<f64>,
+    /// For each pattern on probation, one fiber that shows it. None for other patterns.
+    examples: Vec<Option<Example>>,
 }
 
-type Young = Option<(u64, Fibers)>;
+/// A fiber that shows a pattern on probation, and the hash of its place. None if no fiber has shown the pattern.
+type Example = Option<(u64, Fibers)>;
 
-/// What those of all ranks show.
+/// Unexplained fibers of one tensor, gathered from all ranks.
 pub(crate) struct Unexplained {
     pub(crate) fibers: Fibers,
-    pub(crate) rests: Vec<f64>,
-    /// A fiber for each young pattern that is shown, and which.
-    pub(crate) showing: Fibers,
-    pub(crate) shown: Vec<usize>,
+    /// Residual norms of fibers that have a code.
+    pub(crate) residuals: Vec<f64>,
+    /// A fiber for each pattern on probation that was shown.
+    pub(crate) examples: Fibers,
+    /// The pattern that each of `examples` shows.
+    pub(crate) patterns: Vec<usize>,
 }
 
-/// Some of many things, [`MOST_FIBERS`] at most: those whose lots begin with so many zeros.
-struct Drawn<T> {
+/// The message that every rank sends to all others.
+#[derive(Serialize, Deserialize)]
+struct Message {
+    fibers: Vec<(u64, Fibers)>,
+    residuals: Vec<(u64, f64)>,
+    /// Pattern, hash of the place, fiber.
+    examples: Vec<(usize, u64, Fibers)>,
+}
+
+/// A sample of at most [`MAX_FIBERS`] items: those whose hash begins with a number of zero bits that grows as needed.
+struct HashSample<T> {
+    /// Number of leading zero bits that a hash must have.
     zeros: u32,
-    things: Vec<(u64, T)>,
+    items: Vec<(u64, T)>,
 }
 
-impl<T> Drawn<T> {
-    fn new() -> Drawn<T> {
-        Drawn { zeros: 0, things: Vec::new() }
+impl<T> HashSample<T> {
+    fn new() -> HashSample<T> {
+        HashSample { zeros: 0, items: Vec::new() }
     }
 
-    fn add(&mut self, lot: u64, thing: impl FnOnce() -> T) {
-        if lot.leading_zeros() >= self.zeros {
-            self.things.push((lot, thing()));
-            while self.things.len() > MOST_FIBERS {
-                self.demand(self.zeros + 1);
+    /// Adds an item, unless its hash leaves it out.
+    fn add(&mut self, hash: u64, item: impl FnOnce() -> T) {
+        if hash.leading_zeros() >= self.zeros {
+            self.items.push((hash, item()));
+            while self.items.len() > MAX_FIBERS {
+                self.require(self.zeros + 1);
             }
         }
     }
 
-    fn demand(&mut self, zeros: u32) {
+    /// Keeps only items whose hash has at least this many leading zero bits.
+    fn require(&mut self, zeros: u32) {
         self.zeros = zeros;
-        self.things.retain(|thing| thing.0.leading_zeros() >= zeros);
+        self.items.retain(|item| item.0.leading_zeros() >= zeros);
     }
 
-    /// For each number of zeros, how many lots have as many or more; none are known of fewer than are demanded here.
+    /// For each number of leading zero bits, how many items have at least as many. A number above [`MAX_FIBERS`] stands
+    /// for items that were left out here.
     fn counts(&self) -> Vec<i64> {
-        let count =
-            |zeros| self.things.iter().filter(|thing| thing.0.leading_zeros() >= zeros).count() as i64;
-        let unknown = MOST_FIBERS as i64 + 1;
+        let count = |zeros| self.items.iter().filter(|item| item.0.leading_zeros() >= zeros).count() as i64;
+        let unknown = MAX_FIBERS as i64 + 1;
         (0..=u64::BITS).map(|zeros| if zeros < self.zeros { unknown } else { count(zeros) }).collect()
     }
 
-    /// Of those of all ranks, no more than of one.
-    fn settle(&mut self, counts: &[i64]) {
-        let enough = counts.iter().take_while(|count| **count > MOST_FIBERS as i64).count();
-        self.demand(self.zeros.max(enough as u32));
+    /// Keeps at most [`MAX_FIBERS`] items over all ranks, given the counts summed over all ranks.
+    fn limit(&mut self, counts: &[i64]) {
+        let zeros = counts.iter().take_while(|count| **count > MAX_FIBERS as i64).count();
+        self.require(self.zeros.max(zeros as u32));
     }
 }
 
 impl UnexplainedFibers {
-    pub(crate) fn new(n: usize, scale: Option<Scale>, young: &[bool]) -> UnexplainedFibers {
-        let young = young.iter().map(|young| young.then_some(None)).collect();
-        UnexplainedFibers { n, scale, fibers: Drawn::new(), rests: Drawn::new(), young }
+    /// Nothing collected yet. `on_probation[i]` says whether an example of pattern i is wanted.
+    pub(crate) fn new(n: usize, scale: Option<Scale>, on_probation: &[bool]) -> UnexplainedFibers {
+        let examples = on_probation.iter().map(|wanted| wanted.then_some(None)).collect();
+        UnexplainedFibers { n, scale, fibers: HashSample::new(), residuals: HashSample::new(), examples }
     }
 
-    /// Whether this fiber is one of them.
-    pub(crate) fn add(
+    /// Looks at the fibers of a wave, and returns for each of them whether it is unexplained.
+    pub(crate) fn add(&mut self, wave: &Wave<'_>) -> Vec<bool> {
+        let mut unexplained = Vec::new();
+        for block in wave.blocks {
+            let codes = block.fibers.iter().zip(block.update_codes.columns());
+            let energies = block.energies.iter().zip(&block.update_residual_energies);
+            for ((&fiber, code), (&energy, &residual)) in codes.zip(energies) {
+                unexplained.push(self.add_fiber(wave.tensor, fiber, code, energy, residual));
+            }
+        }
+        unexplained
+    }
+
+    fn add_fiber(
         &mut self,
         tensor: &Tensor<'_>,
         fiber: usize,
         code: &[(u32, f64)],
         energy: f64,
-        rest: f64,
+        residual: f64,
     ) -> bool {
-        let lot = tensor.places()[fiber].lot();
+        let hash = tensor.places()[fiber].hash();
         if !code.is_empty() {
-            self.rests.add(lot, || rest.sqrt());
+            self.residuals.add(hash, || residual.sqrt());
         }
         for &(pattern, _) in code {
-            let first = |young: &Young| young.as_ref().is_none_or(|young| lot < young.0);
-            if let Some(young) = self.young[pattern as usize].as_mut().filter(|young| first(young)) {
-                *young = Some((lot, Fibers::one(tensor, fiber)));
+            let first = |known: &Example| known.as_ref().is_none_or(|known| hash < known.0);
+            if let Some(example) = self.examples[pattern as usize].as_mut().filter(|known| first(known)) {
+                *example = Some((hash, Fibers::one(tensor, fiber)));
             }
         }
-        let stranger = energy > 0.0 && !self.scale.is_some_and(|s| s.explains(energy.sqrt(), rest.sqrt()));
-        if stranger {
-            self.fibers.add(lot, || Fibers::one(tensor, fiber));
+        let explained = self.scale.is_some_and(|scale| scale.explains(energy.sqrt(), residual.sqrt()));
+        let unexplained = energy > 0.0 && !explained;
+        if unexplained {
+            self.fibers.add(hash, || Fibers::one(tensor, fiber));
         }
-        stranger
+        unexplained
     }
 
-    /// Those of all ranks, by lot.
+    /// Gathers the fibers of all ranks, ordered by the hashes of their places.
     pub(crate) fn gather(mut self, team: &dyn Team) -> Unexplained {
-        let mut counts = [self.fibers.counts(), self.rests.counts()].concat();
+        let mut counts = [self.fibers.counts(), self.residuals.counts()].concat();
         team.sum(&mut counts);
-        let (of_fibers, of_rests) = counts.split_at(counts.len() / 2);
-        self.fibers.settle(of_fibers);
-        self.rests.settle(of_rests);
-        let mut fibers = self.fibers.things;
-        let mut rests = self.rests.things;
-        let mut young: Vec<Young> = self.young.into_iter().map(Option::flatten).collect();
-        if team.size() > 1 {
-            let mut own = Vec::new();
-            put_all(&mut own, &fibers, |own, (lot, fiber)| (put(own, *lot), fiber.write(own)).1);
-            put_all(&mut own, &rests, |own, (lot, rest)| (put(own, *lot), put(own, rest.to_bits())).1);
-            let mine: Vec<(u64, &(u64, Fibers))> = young
-                .iter()
-                .enumerate()
-                .filter_map(|(at, young)| Some((at as u64, young.as_ref()?)))
-                .collect();
-            put_all(&mut own, &mine, |own, (pattern, (lot, fiber))| {
-                put(own, *pattern);
-                put(own, *lot);
-                fiber.write(own);
-            });
-            (fibers, rests) = (Vec::new(), Vec::new());
-            for parcel in team.gather(own) {
-                let bytes = &mut &parcel[..];
-                (0..get(bytes)).for_each(|_| fibers.push((get(bytes), Fibers::read(self.n, bytes))));
-                (0..get(bytes)).for_each(|_| rests.push((get(bytes), f64::from_bits(get(bytes)))));
-                for _ in 0..get(bytes) {
-                    let (pattern, lot) = (get(bytes) as usize, get(bytes));
-                    let fiber = Fibers::read(self.n, bytes);
-                    if young[pattern].as_ref().is_none_or(|known| lot < known.0) {
-                        young[pattern] = Some((lot, fiber));
-                    }
-                }
-            }
-        }
-        fibers.sort_by_key(|fiber| fiber.0);
-        rests.sort_by_key(|rest| rest.0);
-        let mut strange = Unexplained {
-            fibers: Fibers::new(self.n),
-            rests: rests.into_iter().map(|rest| rest.1).collect(),
-            showing: Fibers::new(self.n),
-            shown: Vec::new(),
+        let (of_fibers, of_residuals) = counts.split_at(counts.len() / 2);
+        self.fibers.limit(of_fibers);
+        self.residuals.limit(of_residuals);
+        let examples = self.examples.iter_mut().enumerate().filter_map(|(pattern, example)| {
+            let (hash, fiber) = example.take().flatten()?;
+            Some((pattern, hash, fiber))
+        });
+        let own = Message {
+            examples: examples.collect(),
+            fibers: self.fibers.items,
+            residuals: self.residuals.items,
         };
-        fibers.iter().for_each(|(_, fiber)| strange.fibers.take_all(fiber));
-        for (pattern, young) in young.iter().enumerate() {
-            if let Some((_, fiber)) = young {
-                strange.showing.take_all(fiber);
-                strange.shown.push(pattern);
-            }
-        }
-        strange
+        merge(self.n, gather(team, own))
     }
+}
+
+/// Puts the messages of all ranks together, ordered by hash. Of several examples of a pattern the one with the smallest
+/// hash is kept.
+fn merge(n: usize, messages: Vec<Message>) -> Unexplained {
+    let (mut fibers, mut residuals, mut examples) = (Vec::new(), Vec::new(), Vec::new());
+    for message in messages {
+        fibers.extend(message.fibers);
+        residuals.extend(message.residuals);
+        examples.extend(message.examples);
+    }
+    fibers.sort_by_key(|fiber| fiber.0);
+    residuals.sort_by_key(|residual| residual.0);
+    examples.sort_by_key(|example| (example.0, example.1));
+    examples.dedup_by_key(|example| example.0);
+    let mut unexplained = Unexplained {
+        fibers: Fibers::new(n),
+        residuals: residuals.into_iter().map(|residual| residual.1).collect(),
+        examples: Fibers::new(n),
+        patterns: Vec::new(),
+    };
+    fibers.iter().for_each(|(_, fiber)| unexplained.fibers.take_all(fiber));
+    for (pattern, _, fiber) in &examples {
+        unexplained.examples.take_all(fiber);
+        unexplained.patterns.push(*pattern);
+    }
+    unexplained
 }
 
 #[cfg(test)]
@@ -168,27 +194,28 @@ mod tests {
     use crate::shape::Place;
 
     #[test]
-    fn the_same_are_drawn_in_any_order() {
-        let places = |from: u32, to: u32| (from..to).map(|at| Place { row: at % 1000, col: at / 1000 }.lot());
-        let many = 5 * MOST_FIBERS as u32;
-        let mut forth = Drawn::new();
-        places(0, many).for_each(|lot| forth.add(lot, || lot));
-        let mut back = Drawn::new();
-        places(0, many).collect::<Vec<u64>>().into_iter().rev().for_each(|lot| back.add(lot, || lot));
-        assert_eq!((forth.zeros, forth.things.len()), (back.zeros, back.things.len()));
-        assert!(forth.things.len() > MOST_FIBERS / 4, "{} are few", forth.things.len());
+    fn the_sample_does_not_depend_on_the_order() {
+        let places =
+            |from: u32, to: u32| (from..to).map(|at| Place { row: at % 1000, col: at / 1000 }.hash());
+        let many = 5 * MAX_FIBERS as u32;
+        let mut forth = HashSample::new();
+        places(0, many).for_each(|hash| forth.add(hash, || hash));
+        let mut back = HashSample::new();
+        places(0, many).collect::<Vec<u64>>().into_iter().rev().for_each(|hash| back.add(hash, || hash));
+        assert_eq!((forth.zeros, forth.items.len()), (back.zeros, back.items.len()));
+        assert!(forth.items.len() > MAX_FIBERS / 4, "{} are few", forth.items.len());
         // Two ranks.
-        let (mut some, mut others) = (Drawn::new(), Drawn::new());
-        places(0, many / 3).for_each(|lot| some.add(lot, || lot));
-        places(many / 3, many).for_each(|lot| others.add(lot, || lot));
+        let (mut some, mut others) = (HashSample::new(), HashSample::new());
+        places(0, many / 3).for_each(|hash| some.add(hash, || hash));
+        places(many / 3, many).for_each(|hash| others.add(hash, || hash));
         let counts: Vec<i64> = some.counts().iter().zip(others.counts()).map(|(a, b)| a + b).collect();
-        some.settle(&counts);
-        others.settle(&counts);
-        let sorted = |drawn: &[Drawn<u64>]| {
-            let mut lots: Vec<u64> =
-                drawn.iter().flat_map(|drawn| drawn.things.iter().map(|t| t.0)).collect();
-            lots.sort_unstable();
-            lots
+        some.limit(&counts);
+        others.limit(&counts);
+        let sorted = |sample: &[HashSample<u64>]| {
+            let mut hashes: Vec<u64> =
+                sample.iter().flat_map(|sample| sample.items.iter().map(|t| t.0)).collect();
+            hashes.sort_unstable();
+            hashes
         };
         assert_eq!(sorted(&[some, others]), sorted(&[forth]));
     }

@@ -1,97 +1,81 @@
-//! Fibers as the search sees them: relative to their own length, in single precision, kept from tensor to tensor.
+//! Fibers as the search sees them: scaled to unit length, in single precision.
 
 use std::collections::HashSet;
 
 use crate::data::tensor::Tensor;
-use crate::parallel::team::{get, put};
 
-/// Fibers that share a product.
+/// Number of fibers whose products are computed together.
 pub(crate) const BLOCK: usize = 128;
 
-/// Fibers scaled to unit length, in single precision, column by column, and how long they were.
+/// Fibers scaled to unit length, in single precision, column by column, with the norm of each.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Fibers {
     pub(crate) n: usize,
     pub(crate) values: Vec<f32>,
     pub(crate) lengths: Vec<f64>,
-    /// A fiber that comes again, because a tensor is used again, has the same mark.
-    marks: Vec<u64>,
+    /// A hash of the place and the values of each fiber. It tells whether a fiber comes again because a tensor is used
+    /// again.
+    hashes: Vec<u64>,
 }
 
 impl Fibers {
     pub(crate) fn new(n: usize) -> Fibers {
-        Fibers { n, values: Vec::new(), lengths: Vec::new(), marks: Vec::new() }
+        Fibers { n, values: Vec::new(), lengths: Vec::new(), hashes: Vec::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.lengths.len()
     }
 
-    /// Whether its parts fit together.
+    /// Whether all parts fit together, for n features. Fibers from a file may fail this.
     pub(crate) fn is_sound(&self, n: usize) -> bool {
         let count = self.lengths.len();
         self.n == n
             && self.values.len() == n * count
-            && self.marks.len() == count
+            && self.hashes.len() == count
             && self.values.iter().all(|value| value.is_finite())
             && self.lengths.iter().all(|length| length.is_finite())
     }
 
-    /// Appends a fiber of a tensor, scaled to unit length; one without length is left out.
+    /// Appends a fiber of a tensor, scaled to unit length. A fiber of zeros is left out.
     pub(crate) fn push(&mut self, tensor: &Tensor<'_>, fiber: usize) {
         let (y, place) = (tensor.fiber(fiber), tensor.places()[fiber]);
-        let length = crate::linalg::dense::dot(y, y).sqrt();
+        let length = crate::linalg::vector::dot(y, y).sqrt();
         if length > 0.0 {
             self.values.extend(y.iter().map(|y| (y / length) as f32));
             self.lengths.push(length);
-            // Fowler, Noll and Vo's hash, by words.
+            // A variant of the Fowler-Noll-Vo hash that takes 64 bits at a time.
             let words = [place.row.into(), place.col.into()].into_iter().chain(y.iter().map(|y| y.to_bits()));
-            let mix = |mark: u64, word: u64| (mark ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23);
-            self.marks.push(words.fold(0xcbf2_9ce4_8422_2325, mix));
+            let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23);
+            self.hashes.push(words.fold(0xcbf2_9ce4_8422_2325, mix));
         }
     }
 
-    /// A single one.
+    /// A single fiber of a tensor.
     pub(crate) fn one(tensor: &Tensor<'_>, fiber: usize) -> Fibers {
         let mut one = Fibers::new(tensor.shape().features);
         one.push(tensor, fiber);
         one
     }
 
-    /// Writes a single one for another rank,
-    pub(crate) fn write(&self, parcel: &mut Vec<u8>) {
-        put(parcel, self.lengths[0].to_bits());
-        put(parcel, self.marks[0]);
-        parcel.extend(self.values.iter().flat_map(|value| value.to_le_bytes()));
-    }
-
-    /// and reads it there.
-    pub(crate) fn read(n: usize, parcel: &mut &[u8]) -> Fibers {
-        let (length, mark) = (f64::from_bits(get(parcel)), get(parcel));
-        let (values, rest) = parcel.split_at(4 * n);
-        *parcel = rest;
-        let values = values.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-        Fibers { n, values, lengths: vec![length], marks: vec![mark] }
-    }
-
-    /// Appends some fibers of others.
+    /// Appends some fibers of `others`.
     pub(crate) fn take(&mut self, others: &Fibers, fibers: &[usize]) {
         for &fiber in fibers {
             self.values.extend_from_slice(others.get(fiber));
             self.lengths.push(others.lengths[fiber]);
-            self.marks.push(others.marks[fiber]);
+            self.hashes.push(others.hashes[fiber]);
         }
     }
 
-    /// Forgets all but the last ones.
+    /// Keeps only the last `count` fibers.
     pub(crate) fn keep_last(&mut self, count: usize) {
         let first = self.len().saturating_sub(count);
         self.values.drain(..first * self.n);
         self.lengths.drain(..first);
-        self.marks.drain(..first);
+        self.hashes.drain(..first);
     }
 
-    /// Forgets those that are shorter.
+    /// Keeps only the fibers with a norm of at least `length`.
     pub(crate) fn keep_longer(&mut self, length: f64) {
         if self.lengths.iter().any(|own| *own < length) {
             let all = std::mem::replace(self, Fibers::new(self.n));
@@ -100,24 +84,24 @@ impl Fibers {
         }
     }
 
-    /// Appends all fibers of others.
+    /// Appends all fibers of `others`.
     pub(crate) fn take_all(&mut self, others: &Fibers) {
         self.values.extend_from_slice(&others.values);
         self.lengths.extend_from_slice(&others.lengths);
-        self.marks.extend_from_slice(&others.marks);
+        self.hashes.extend_from_slice(&others.hashes);
     }
 
-    /// Appends a fiber of others unless it is here already.
+    /// Appends a fiber of `others`, unless it is here already.
     pub(crate) fn take_one(&mut self, others: &Fibers, fiber: usize) {
-        if !self.marks.contains(&others.marks[fiber]) {
+        if !self.hashes.contains(&others.hashes[fiber]) {
             self.take(others, &[fiber]);
         }
     }
 
-    /// Appends those fibers of others that are not here yet.
+    /// Appends the fibers of `others` that are not here yet.
     pub(crate) fn take_new(&mut self, others: &Fibers) {
-        let here: HashSet<u64> = self.marks.iter().copied().collect();
-        let new: Vec<usize> = (0..others.len()).filter(|&f| !here.contains(&others.marks[f])).collect();
+        let here: HashSet<u64> = self.hashes.iter().copied().collect();
+        let new: Vec<usize> = (0..others.len()).filter(|&f| !here.contains(&others.hashes[f])).collect();
         self.take(others, &new);
     }
 
@@ -125,11 +109,12 @@ impl Fibers {
         &self.values[fiber * self.n..][..self.n]
     }
 
-    /// How many entries differ from the usual one, which is 0 in a sparse fiber, and something else once it is centered.
+    /// Number of entries of a fiber that differ from its median. The median is 0 in a sparse fiber, and another value
+    /// in a centered one.
     pub(crate) fn entries(&self, fiber: usize) -> usize {
         let mut values = self.get(fiber).to_vec();
-        let usual = *values.select_nth_unstable_by(self.n / 2, f32::total_cmp).1;
-        values.iter().filter(|value| **value != usual).count()
+        let median = *values.select_nth_unstable_by(self.n / 2, f32::total_cmp).1;
+        values.iter().filter(|value| **value != median).count()
     }
 }
 
@@ -138,7 +123,7 @@ pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
     x.iter().zip(y).map(|(x, y)| x * y).sum()
 }
 
-/// Scales to unit length; false if there is none.
+/// Scales a vector to unit length. Returns false if its norm is zero or not finite.
 pub(crate) fn normalise(x: &mut [f32]) -> bool {
     let length = dot(x, x).sqrt();
     x.iter_mut().for_each(|x| *x /= length);

@@ -1,24 +1,29 @@
-//! Where stage I looks first: what is known of A'y before it is computed, and how well.
-//!
-//! The codes of a fiber depend on d = A'y only through the few entries that pass the thresholds. So
-//! cheap scores with a proven radius, |score_i - d_i| <= radius, do the work of the dense product:
-//! an entry with |score_i| + radius below a threshold is below it, and the few others are computed
-//! (`fiber.rs`). Three roads lead to scores, each the next one's short cut:
+//! Cheap approximations of A'y with error bounds, and the patterns that rows and cols have in common.
 //!
 //! ```text
-//! places    row j and col k have shown the sets of patterns R_j and C_k. If y = A_T x + r with
-//!           T = R_j and C_k, then d = G_T x + A'r, and |a_i'r| <= |r| since patterns are unit.
+//! y (n)         a fiber, at row j and col k
+//! d = A'y (m)   its inner products with the patterns
+//! score_i       an approximation of d_i with |score_i - d_i| <= radius
+//! ```
+//!
+//! The code of a fiber depends on d only through the few entries that pass the thresholds. So scores replace the dense
+//! product in double precision: if |score_i| + radius is below a threshold, |d_i| is below it, and the few other entries
+//! are computed (`fiber.rs`). There are three ways to scores, from the cheapest to the most expensive; a fiber takes the
+//! next one if a way does not prove its code:
+//!
+//! ```text
+//! places    R_j and C_k are the sets of patterns found so far in row j and in col k. If y = A_T x + r with
+//!           T = R_j and C_k, then d = G_T x + A'r, and |a_i'r| <= |r| because patterns have unit length.
 //! product   A'Y in single precision.
 //! plain     A'y in double precision.
 //! ```
 //!
-//! The first is the structure of the model: a pattern is in the fiber at (j, k) where B_ji and C_ki
-//! are both not zero. Whatever road a fiber takes, its code is the same to the last bit: scores only
-//! propose, and all that is kept is computed by the same function of y and the support. (A proof may hold
-//! by less than a rounding error on one road and fail on another; then the iteration finds the same code,
-//! unless it does not settle.)
+//! The first way uses the structure of the model: pattern i is in the fiber at (j, k) where both B_ji and C_ki are not
+//! zero. The code of a fiber has the same bits for all three ways: scores only propose a support, and the code is
+//! computed by one function of y and the support. (A proof may hold by less than a rounding error for one way and fail
+//! for another; then the iteration finds the same code, unless it does not settle.)
 //!
-//! All scores are in units of the code floor, so that single precision has room for any scale.
+//! All scores are in units of the code floor, so that single precision can hold them for data of any scale.
 //!
 //! # Rounding
 //!
@@ -28,72 +33,76 @@
 
 use crate::shape::{Place, Shape};
 
-/// Unit roundoff of double and of single precision.
+/// Unit roundoff of double precision.
 const U64: f64 = f64::EPSILON / 2.0;
+
+/// Unit roundoff of single precision.
 const U32: f64 = f32::EPSILON as f64 / 2.0;
 
-/// What the smallest positive number in single precision can hide.
+/// The smallest positive number in single precision, which bounds the error of underflow.
 const TINY: f64 = f32::from_bits(1) as f64;
 
-/// Bound of the relative error of k roundings; infinite where there is none.
+/// Returns gamma(k), a bound of the relative error of k roundings; infinite where k u >= 1.
 fn gamma(k: usize, u: f64) -> f64 {
     let error = k as f64 * u;
     if error < 1.0 { error / (1.0 - error) } else { f64::INFINITY }
 }
 
-/// Lengths that a rounding error is relative to, in units of the code floor.
+/// Bounds of the rounding errors in the scores of one fiber, in units of the code floor.
 #[derive(Clone, Copy)]
-pub(crate) struct Lengths {
+pub(crate) struct RoundingBounds {
     /// n.
     pub(crate) features: usize,
-    /// |y|.
+    /// |y|, in units of the code floor.
     pub(crate) fiber: f64,
 }
 
-impl Lengths {
-    /// What double precision loses in a_i'y, in y - A_S x and in the unit length of a pattern, if
-    /// sum |x_i| is `code` and there are s codes.
+impl RoundingBounds {
+    /// Bounds the error, in double precision, of a_i'y, of y - A_S x and of the unit length of a pattern, where `code` is
+    /// sum |x_i| and s the number of entries of x.
     pub(crate) fn double(self, code: f64, s: usize) -> f64 {
         gamma(2 * self.features + s + 8, U64) * (self.fiber + code)
     }
 
-    /// What single precision loses in a_i'y: a scaling, two conversions, n products, n sums.
-    pub(crate) fn product(self) -> f64 {
+    /// Bounds the error of a_i'y in single precision: a scaling, two conversions, n products, n sums.
+    pub(crate) fn single_product(self) -> f64 {
         gamma(self.features + 4, U32) * self.fiber + 2.0 * self.features as f64 * TINY + self.double(0.0, 0)
     }
 
-    /// What single precision loses in G_iS x, where |G_il| <= 1: two conversions, s products and sums.
-    pub(crate) fn coupled(self, code: f64, s: usize) -> f64 {
+    /// Bounds the error of G_iS x in single precision, where |G_il| <= 1: two conversions, s products and sums. `code` is
+    /// sum |x_i|, and s the number of entries of x.
+    pub(crate) fn single_gram(self, code: f64, s: usize) -> f64 {
         gamma(s + 3, U32) * code + 2.0 * s as f64 * TINY + self.double(code, s)
     }
 
-    /// Whether single precision can hold a fiber of this length and its products.
-    pub(crate) fn fit_single(self) -> bool {
+    /// Whether single precision can hold the fiber and its products without overflow.
+    pub(crate) fn fits_single(self) -> bool {
         self.fiber < 1e30
     }
 }
 
-/// The patterns that the rows and cols of a tensor have shown so far: one bit for each.
-pub(crate) struct Shown {
+/// The patterns found so far in each row and in each col of a tensor, one bit for each pattern.
+pub(crate) struct PatternsByPlace {
+    /// Number of 64-bit words for one row or col.
     words: usize,
     rows: Vec<u64>,
     cols: Vec<u64>,
 }
 
-impl Shown {
-    /// Nothing shown yet; none if the bits would take more memory than this.
-    pub(crate) fn new(shape: Shape, patterns: usize, most_bytes: usize) -> Option<Shown> {
+impl PatternsByPlace {
+    /// Sets without patterns; `None` if they would take more memory than `most_bytes`.
+    pub(crate) fn new(shape: Shape, patterns: usize, most_bytes: usize) -> Option<PatternsByPlace> {
         let words = patterns.div_ceil(64);
         let bytes = (shape.rows + shape.cols).checked_mul(8 * words)?;
-        (bytes <= most_bytes).then(|| Shown {
+        (bytes <= most_bytes).then(|| PatternsByPlace {
             words,
             rows: vec![0; shape.rows * words],
             cols: vec![0; shape.cols * words],
         })
     }
 
-    /// T, the patterns that both the row and the col of a place have shown, by increasing number.
-    pub(crate) fn by_both(&self, place: Place) -> impl Iterator<Item = u32> {
+    /// The patterns found both in the row and in the col of a place, by increasing number.
+    pub(crate) fn in_row_and_col(&self, place: Place) -> impl Iterator<Item = u32> {
         let row = &self.rows[place.row as usize * self.words..][..self.words];
         let col = &self.cols[place.col as usize * self.words..][..self.words];
         (0..).step_by(64).zip(row.iter().zip(col)).flat_map(|(first, (row, col))| {
@@ -106,7 +115,7 @@ impl Shown {
         })
     }
 
-    /// The fiber at this place shows a pattern.
+    /// Adds a pattern that was found in the fiber at this place.
     pub(crate) fn add(&mut self, place: Place, pattern: u32) {
         let (word, bit) = (pattern as usize / 64, 1 << (pattern % 64));
         self.rows[place.row as usize * self.words + word] |= bit;

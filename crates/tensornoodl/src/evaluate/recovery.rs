@@ -1,11 +1,16 @@
-//! The recovery claim as an experiment: learn from a planted stream and measure, after every
-//! tensor, how near the result is to what was planted.
+//! The recovery experiment: learn from synthetic tensors and measure the errors against the truth.
+//!
+//! Symbols: A*, X*(t), B*(t) and C*(t) are drawn by `synthetic.rs`; A(t), X(t), B(t) and C(t) are what the learner finds.
+//!
+//! The paper claims that A(t) converges to A*, and that the codes have the right signs and supports on the way. Each
+//! [`Recovery::advance`] draws tensor t, learns from it, and measures A(t) and X(t). [`Recovery::outcome`] measures all
+//! factors of the latest tensor with the latest dictionary.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::data::dictionary::Dictionary;
-use crate::discover::growth::DiscoverParams;
+use crate::discover::params::DiscoverParams;
 use crate::error::Error;
 use crate::evaluate::metrics::{Matching, Oracle};
 use crate::evaluate::synthetic::{Planted, PlantedTensor};
@@ -14,106 +19,126 @@ use crate::parallel::team::Team;
 use crate::params::Params;
 use crate::stop::Stop;
 
-/// A pattern farther than this from the true one does not stand for it.
-const FAR: f64 = 0.5;
+/// Largest distance of a found pattern from its true pattern.
+const MAX_DISTANCE: f64 = 0.5;
 
-/// A planted stream and the learner it feeds.
+/// A stream of synthetic tensors and the learner that learns from them.
 #[derive(Debug, Clone)]
 pub struct Recovery {
     planted: Planted,
     learner: Learner,
     matching: Matching,
+    /// Only if there is noise.
     oracle: Option<Oracle>,
+    /// The latest tensor.
     last: Option<PlantedTensor>,
-    /// Fibers that have shown each true pattern so far.
+    /// Number of fibers so far that contain each true pattern.
     shown: Vec<usize>,
+    /// The first step by which every true pattern was in a fiber.
     coverage_step: Option<u64>,
+    /// Number of fibers so far.
     fibers: usize,
+    /// Number of non-zero codes so far.
     codes: usize,
+    /// Time in [`Learner::learn`].
     learn_time: Duration,
 }
 
-/// One tensor later.
+/// The result of one step.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    /// What the learner says.
+    /// The learner's report on the step.
     pub step: Step,
     /// Relative error of the dictionary after the step.
     pub error_a: f64,
-    /// Relative error of the codes that the step was made with.
+    /// Relative error of the codes, which are computed with the dictionary before the step.
     pub error_x: f64,
-    /// Whether those codes have the true signs and support.
+    /// Whether these codes have the true signs and support.
     pub support: bool,
-    /// Patterns found and to be found after the step.
-    pub census: Census,
+    /// Numbers of true, found and spurious patterns after the step.
+    pub pattern_counts: PatternCounts,
 }
 
-/// Which patterns there are, and which were found.
+/// Numbers of true, found and spurious patterns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Census {
-    /// True patterns that two fibers or more have shown so far: one alone can be told from no noise.
+pub struct PatternCounts {
+    /// True patterns in at least two fibers so far. A pattern in one fiber only cannot be distinguished from noise.
     pub seen: usize,
-    /// True patterns that a found one is nearer to than 0.5.
+    /// True patterns with a found pattern at a distance of at most 0.5.
     pub found: usize,
-    /// All other patterns of the dictionary: sums of several, twins, or nothing.
+    /// All other patterns of the dictionary: sums of true patterns, duplicates, or noise.
     pub spurious: usize,
 }
 
-impl Census {
-    /// Counts them. `shown` says how many fibers have shown each true pattern.
-    pub fn new(found: &Dictionary, truth: &Dictionary, shown: &[usize]) -> Result<Census, Error> {
-        Ok(Census::of(&Matching::new(found, truth)?, found, truth, shown))
+impl PatternCounts {
+    /// Counts the patterns. `shown[i]` is the number of fibers that contain true pattern i.
+    ///
+    /// # Errors
+    /// [`Error::Features`] if the dictionaries have different numbers of features.
+    pub fn new(found: &Dictionary, truth: &Dictionary, shown: &[usize]) -> Result<PatternCounts, Error> {
+        Ok(PatternCounts::matched(&Matching::new(found, truth)?, found, truth, shown))
     }
 
-    fn of(matching: &Matching, found: &Dictionary, truth: &Dictionary, shown: &[usize]) -> Census {
-        let near = |distance: &&f64| **distance <= FAR;
-        let near = matching.distances(found, truth).iter().filter(near).count();
+    fn matched(
+        matching: &Matching,
+        found: &Dictionary,
+        truth: &Dictionary,
+        shown: &[usize],
+    ) -> PatternCounts {
+        let is_near = |distance: &&f64| **distance <= MAX_DISTANCE;
+        let near = matching.distances(found, truth).iter().filter(is_near).count();
         let seen = shown.iter().filter(|count| **count >= 2).count();
-        Census { seen, found: near, spurious: found.patterns() - near }
+        PatternCounts { seen, found: near, spurious: found.patterns() - near }
     }
 }
 
-/// The state of the recovery: the last tensor, factorized with the dictionary as it is now.
+/// The state of a recovery: errors of the latest dictionary, and of the latest tensor factorized with it.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// Tensors learned from.
+    /// Number of tensors learned from.
     pub steps: u64,
     /// Relative error of the dictionary.
     pub error_a: f64,
-    /// Relative error of the codes of the last tensor.
+    /// Relative error of the codes of the latest tensor.
     pub error_x: f64,
-    /// Whether they have the true signs and support.
+    /// Whether the codes of the latest tensor have the true signs and support.
     pub support: bool,
-    /// Relative error of the row factor of the last tensor, up to scale.
+    /// Relative error of the row factor of the latest tensor, up to scale.
     pub error_b: f64,
-    /// Relative error of the col factor of the last tensor, up to scale.
+    /// Relative error of the col factor of the latest tensor, up to scale.
     pub error_c: f64,
-    /// The first step by which every pattern had appeared in some fiber.
+    /// The first step by which every true pattern was in a fiber.
     pub coverage_step: Option<u64>,
     /// Mean number of patterns in a fiber, over all tensors.
     pub mean_code_size: f64,
-    /// Which patterns there are, and which were found.
-    pub census: Census,
-    /// With noise: the error of least squares with the true codes over the same tensors.
+    /// Numbers of true, found and spurious patterns.
+    pub pattern_counts: PatternCounts,
+    /// Relative error of the [`Oracle`] dictionary over the same tensors, if there is noise.
     pub oracle_error_a: Option<f64>,
-    /// Time spent learning, without making tensors and measuring errors.
+    /// Time spent on learning. Drawing tensors and measuring errors do not count.
     pub learn_time: Duration,
 }
 
 impl Recovery {
-    /// Starts at A(0), every column at this distance from the true one.
+    /// A recovery that starts from a dictionary whose every column is at `start_distance` from the true column.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if the distance or a parameter is outside its range.
     pub fn new(planted: Planted, start_distance: f64, params: Params) -> Result<Recovery, Error> {
         let learner = Learner::new(planted.start(start_distance)?, params)?;
-        Recovery::with(planted, learner)
+        Recovery::with_learner(planted, learner)
     }
 
-    /// Starts from nothing.
+    /// A recovery that starts without a dictionary.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if a parameter is outside its range.
     pub fn from_nothing(planted: Planted, params: Params) -> Result<Recovery, Error> {
         let learner = Learner::from_nothing(planted.plan().features, params, DiscoverParams::default())?;
-        Recovery::with(planted, learner)
+        Recovery::with_learner(planted, learner)
     }
 
-    fn with(planted: Planted, learner: Learner) -> Result<Recovery, Error> {
+    fn with_learner(planted: Planted, learner: Learner) -> Result<Recovery, Error> {
         let truth = planted.true_dictionary();
         let (n, m) = (truth.features(), truth.patterns());
         Ok(Recovery {
@@ -130,17 +155,18 @@ impl Recovery {
         })
     }
 
-    /// Makes and learns its share of every tensor as a rank of a team; see [`Learner::join`]. What it tells is of the whole.
+    /// Joins a team: this rank draws and learns its share of every tensor. All reports describe the whole tensors. See
+    /// [`Learner::join`].
     pub fn join(&mut self, team: Arc<dyn Team>) {
         self.learner.join(team);
     }
 
-    /// Lets `stop` end what it does.
+    /// Sets the flag that ends learning early. See [`Learner::set_stop`].
     pub fn set_stop(&mut self, stop: Stop) {
         self.learner.set_stop(stop);
     }
 
-    /// What was planted.
+    /// The stream of synthetic tensors.
     pub fn planted(&self) -> &Planted {
         &self.planted
     }
@@ -150,62 +176,86 @@ impl Recovery {
         &self.learner
     }
 
-    /// Makes the next tensor and learns from it.
+    /// Draws the next tensor, learns from it, and measures the errors.
+    ///
+    /// # Errors
+    /// If learning fails. The learner is unchanged then, and the next call draws the tensor again.
     pub fn advance(&mut self) -> Result<Progress, Error> {
         let t = self.learner.steps() + 1;
         let team = Arc::clone(self.learner.team());
-        let made = match self.last.take() {
-            Some(old) => self.planted.share_in_place_of(&*team, t, old),
-            None => self.planted.share(&*team, t),
+        let planted_tensor = match self.last.take() {
+            Some(old) => self.planted.rank_tensor_reusing(&*team, t, old),
+            None => self.planted.rank_tensor(&*team, t),
         };
         let begun = Instant::now();
-        let learned = self.learner.learn(&made.tensor);
+        let learned = self.learner.learn(&planted_tensor.tensor);
         self.learn_time += begun.elapsed();
         let step = match learned {
             Ok(step) => step,
             Err(error) => {
-                self.last = Some(made);
+                self.last = Some(planted_tensor);
                 return Err(error);
             }
         };
-
-        let truth = &made.true_codes;
-        let mut counts = vec![0; self.shown.len() + 1];
-        truth.matrix().columns().flatten().for_each(|&(i, _)| counts[i as usize] += 1);
-        counts[self.shown.len()] = step.codes.matrix().nnz() as i64;
-        team.sum(&mut counts);
-        self.shown.iter_mut().zip(&counts).for_each(|(shown, count)| *shown += *count as usize);
-        if self.coverage_step.is_none() && !self.shown.contains(&0) {
-            self.coverage_step = Some(t);
-        }
-        self.fibers += step.fibers;
-        self.codes += counts[self.shown.len()] as usize;
-        if let Some(oracle) = &mut self.oracle {
-            oracle.add(&made.tensor, truth);
-        }
-        // Patterns that are near keep their names; only where one is not can the matching change.
-        let (found, planted) = (self.learner.dictionary(), self.planted.true_dictionary());
-        let other_names = step.found > 0 || !step.lost.is_empty() || t == 1;
-        if other_names || self.matching.distances(found, planted).iter().any(|d| *d > FAR) {
-            self.matching = Matching::new(found, planted)?;
-        }
-        let (error_x, support) = self.matching.errors_x(&*team, &step.codes, truth);
+        self.count(&*team, &planted_tensor, &step);
+        self.update_matching(&step)?;
+        let (found, truth) = (self.learner.dictionary(), self.planted.true_dictionary());
+        let (error_x, support) = self.matching.errors_x(&*team, &step.codes, &planted_tensor.true_codes);
         let progress = Progress {
-            error_a: self.matching.error_a(found, planted),
+            error_a: self.matching.error_a(found, truth),
             error_x,
             support,
-            census: self.census(&self.matching),
+            pattern_counts: self.pattern_counts(&self.matching),
             step,
         };
-        self.last = Some(made);
+        self.last = Some(planted_tensor);
         Ok(progress)
     }
 
-    fn census(&self, matching: &Matching) -> Census {
-        Census::of(matching, self.learner.dictionary(), self.planted.true_dictionary(), &self.shown)
+    /// Adds a step to the counts over all ranks, and to the oracle.
+    fn count(&mut self, team: &dyn Team, planted_tensor: &PlantedTensor, step: &Step) {
+        let m = self.shown.len();
+        // Fibers with each true pattern, then the number of codes.
+        let mut counts = vec![0; m + 1];
+        let true_codes = &planted_tensor.true_codes;
+        true_codes.matrix().columns().flatten().for_each(|&(i, _)| counts[i as usize] += 1);
+        counts[m] = step.codes.matrix().nnz() as i64;
+        team.sum(&mut counts);
+        self.shown.iter_mut().zip(&counts).for_each(|(shown, count)| *shown += *count as usize);
+        if self.coverage_step.is_none() && !self.shown.contains(&0) {
+            self.coverage_step = Some(self.learner.steps());
+        }
+        self.fibers += step.fibers;
+        self.codes += counts[m] as usize;
+        if let Some(oracle) = &mut self.oracle {
+            oracle.add(&planted_tensor.tensor, true_codes);
+        }
     }
 
-    /// Where the recovery stands, patterns matched anew.
+    /// Matches the patterns again if the matching may have changed: at the first step, if patterns were found or lost, or if
+    /// a pattern is far from its true pattern.
+    fn update_matching(&mut self, step: &Step) -> Result<(), Error> {
+        let (found, truth) = (self.learner.dictionary(), self.planted.true_dictionary());
+        let renumbered = step.found > 0 || !step.lost.is_empty() || self.learner.steps() == 1;
+        if renumbered || self.matching.distances(found, truth).iter().any(|d| *d > MAX_DISTANCE) {
+            self.matching = Matching::new(found, truth)?;
+        }
+        Ok(())
+    }
+
+    fn pattern_counts(&self, matching: &Matching) -> PatternCounts {
+        PatternCounts::matched(
+            matching,
+            self.learner.dictionary(),
+            self.planted.true_dictionary(),
+            &self.shown,
+        )
+    }
+
+    /// Measures the errors of the latest dictionary and of the latest tensor, after matching the patterns again.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if the learner is stopped.
     pub fn outcome(&self) -> Result<Outcome, Error> {
         let (dictionary, team) = (self.learner.dictionary(), &**self.learner.team());
         let truth = self.planted.true_dictionary();
@@ -219,7 +269,7 @@ impl Recovery {
             error_c: 0.0,
             coverage_step: self.coverage_step,
             mean_code_size: self.codes as f64 / self.fibers.max(1) as f64,
-            census: self.census(&matching),
+            pattern_counts: self.pattern_counts(&matching),
             oracle_error_a: None,
             learn_time: self.learn_time,
         };

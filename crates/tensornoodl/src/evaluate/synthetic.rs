@@ -1,7 +1,15 @@
-//! Planted streams: tensors whose factors are known, drawn as in the paper's experiments.
+//! Synthetic tensors with known factors, drawn as in the paper's experiments.
 //!
-//! Every draw comes from (seed, step): a tensor can be made without the ones before it, on any
-//! thread, and is the same each time.
+//! Symbols: n features, m patterns, J rows, K cols; the dictionary A* (n x m) is drawn once, the sparse factors B*(t)
+//! (J x m) and C*(t) (K x m) are drawn for every step t.
+//!
+//! ```text
+//! Z(t) = scale (sum_i A*_i o B*_i(t) o C*_i(t) + noise)
+//! ```
+//!
+//! The truth is "planted" in the stream, for the learner to recover. All random numbers of a tensor depend only on
+//! (seed, step) and, for the noise, on the place of the fiber. A tensor can therefore be drawn without the tensors before
+//! it, on any thread, or in parts by several ranks, and always has the same bits.
 
 use std::ops::Range;
 
@@ -15,26 +23,26 @@ use crate::data::dictionary::Dictionary;
 use crate::data::sparse::Sparse;
 use crate::data::tensor::Tensor;
 use crate::error::Error;
-use crate::linalg::dense::{add_scaled, dot};
+use crate::linalg::vector::{add_scaled, dot};
 use crate::parallel::team::{Team, rank_range};
 use crate::params::{Above, AtLeast, AtMost, Below, within};
 use crate::shape::{Place, Shape};
 
-/// The law of the non-zero entries of a factor (def:dist_bc).
+/// The distribution of the non-zero entries of a factor (def:dist_bc).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Values {
     /// +1 or -1, each with probability one half: the class Gamma^Rad.
     Rademacher,
-    /// Zero mean, unit variance, bounded and never smaller than the floor: of the class Gamma^sG.
-    /// The magnitude is uniform between the floor C and the bound that makes the variance one.
+    /// Mean 0, variance 1, random sign, and a magnitude that is uniform between the floor C and the bound that makes the
+    /// variance 1: a member of the class Gamma^sG.
     SubGaussian {
-        /// C in (0, 1]; with 1 the law is Rademacher's.
+        /// The smallest magnitude C, in (0, 1]. With 1 the distribution is Rademacher's.
         floor: f64,
     },
 }
 
 impl Values {
-    /// Smallest magnitude.
+    /// The smallest magnitude.
     pub fn floor(self) -> f64 {
         match self {
             Values::Rademacher => 1.0,
@@ -47,47 +55,47 @@ impl Values {
         match self {
             Values::Rademacher => sign,
             Values::SubGaussian { floor } => {
-                // (floor^2 + floor top + top^2) / 3 = 1, the variance of the signed uniform law.
-                let top = ((12.0 - 3.0 * floor * floor).sqrt() - floor) / 2.0;
-                sign * (floor + (top - floor) * rng.random::<f64>())
+                // The variance (floor^2 + floor bound + bound^2) / 3 is 1.
+                let bound = ((12.0 - 3.0 * floor * floor).sqrt() - floor) / 2.0;
+                sign * (floor + (bound - floor) * rng.random::<f64>())
             }
         }
     }
 }
 
-/// What to plant.
+/// Sizes and distributions of a stream of synthetic tensors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// n.
+    /// Number of features, n, at least 2.
     pub features: usize,
-    /// m.
+    /// Number of patterns, m, at least 1.
     pub patterns: usize,
-    /// J.
+    /// Number of rows, J, at least 1.
     pub rows: usize,
-    /// K.
+    /// Number of cols, K, at least 1.
     pub cols: usize,
-    /// Probability that an entry of B is not zero, alpha in (0, 1].
+    /// Probability that an entry of B is non-zero, alpha in (0, 1].
     pub alpha: f64,
-    /// Probability that an entry of C is not zero, beta in (0, 1].
+    /// Probability that an entry of C is non-zero, beta in (0, 1].
     pub beta: f64,
-    /// Values of B.
+    /// Distribution of the non-zero entries of B.
     pub row_values: Values,
-    /// Values of C.
+    /// Distribution of the non-zero entries of C.
     pub col_values: Values,
-    /// Expected length of the Gaussian noise added to every non-zero fiber.
+    /// Expected length (root mean square) of the Gaussian noise added to every non-zero fiber, at least 0.
     pub noise: f64,
-    /// Everything, noise too, is multiplied by this.
+    /// Factor of the whole tensor, including the noise, in [1e-50, 1e50].
     pub scale: f64,
-    /// So many patterns, the last ones, are absent at first.
+    /// Number of late patterns: the last `late` patterns are in no tensor before step `late_step`.
     pub late: usize,
-    /// The step at which they appear.
+    /// The first step with the late patterns. Steps count from 1.
     pub late_step: u64,
-    /// All draws come from this number and the step.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
 impl Default for Plan {
-    /// A cell of the paper's tables: 150 patterns in tensors of 300 x 100 x 100.
+    /// The plan of one cell of the paper's tables: 150 patterns in tensors of 300 x 100 x 100.
     fn default() -> Self {
         Plan {
             features: 300,
@@ -108,7 +116,10 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Checks every range; [`Planted::new`] calls it.
+    /// Checks the range of every field. [`Planted::new`] calls this function.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for the first field outside its range.
     pub fn check(&self) -> Result<(), Error> {
         let longest = u32::MAX as f64;
         within("n", self.features as f64, AtLeast(2.0), AtMost(longest))?;
@@ -124,8 +135,8 @@ impl Plan {
         within("late", self.late as f64, AtLeast(0.0), AtMost(self.patterns as f64))
     }
 
-    /// About how many bytes it takes to learn this plan back: a tensor and a few dictionaries and
-    /// Gram matrices.
+    /// Estimates the memory, in bytes, of a recovery experiment with this plan: a tensor, and a few dictionaries and Gram
+    /// matrices.
     pub fn bytes(&self) -> f64 {
         let (n, m) = (self.features as f64, self.patterns as f64);
         let places = self.rows as f64 * self.cols as f64;
@@ -135,7 +146,7 @@ impl Plan {
         8.0 * (n * fibers + 8.0 * codes + 8.0 * n * m + 6.0 * m * m)
     }
 
-    /// A generator for one purpose; purposes never share random numbers.
+    /// The random number generator for one purpose. Purposes never share random numbers.
     fn rng(&self, purpose: Purpose) -> ChaCha8Rng {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         rng.set_stream(match purpose {
@@ -148,35 +159,41 @@ impl Plan {
     }
 }
 
+/// The use of a random number generator.
 enum Purpose {
     Dictionary,
     Start,
+    /// B and C of a step.
     Factors(u64),
+    /// The noise of a step.
     Noise(u64),
 }
 
-/// A planted stream: the true dictionary, and a tensor for every step.
+/// A stream of synthetic tensors: the true dictionary, and a tensor for every step.
 #[derive(Debug, Clone)]
 pub struct Planted {
     plan: Plan,
     true_dictionary: Dictionary,
 }
 
-/// One planted tensor, with what it is made of.
+/// One synthetic tensor, or the share of a rank in it, with its true factors.
 #[derive(Debug, Clone)]
 pub struct PlantedTensor {
-    /// Z(t).
+    /// The tensor Z(t).
     pub tensor: Tensor<'static>,
-    /// X(t) at the places of the fibers.
+    /// The true codes X(t) of the fibers of `tensor`.
     pub true_codes: Codes,
-    /// B(t), J x m.
+    /// The true row factor B(t) (J x m) of the whole tensor.
     pub true_rows: Sparse,
-    /// C(t), K x m.
+    /// The true col factor C(t) (K x m) of the whole tensor.
     pub true_cols: Sparse,
 }
 
 impl Planted {
     /// Draws the true dictionary: Gaussian columns of unit length.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if a field of the plan is outside its range.
     pub fn new(plan: Plan) -> Result<Planted, Error> {
         plan.check()?;
         let mut rng = plan.rng(Purpose::Dictionary);
@@ -185,23 +202,26 @@ impl Planted {
         Ok(Planted { plan, true_dictionary })
     }
 
-    /// What was asked for.
+    /// The plan of the stream.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// A*.
+    /// The true dictionary A*.
     pub fn true_dictionary(&self) -> &Dictionary {
         &self.true_dictionary
     }
 
-    /// A(0): every column turned in a random direction until it is `distance` away from the true
-    /// one, in [0, 2). The paper starts at 2 / ln n, see [`Planted::paper_distance`].
+    /// Returns a start A(0): every column is the true column, rotated in a random direction until its distance from the true
+    /// column is `distance`, in [0, 2). The paper starts at 2 / ln n, see [`Planted::paper_distance`].
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if the distance is outside its range.
     pub fn start(&self, distance: f64) -> Result<Dictionary, Error> {
         within("start_distance", distance, AtLeast(0.0), Below(2.0))?;
         let n = self.plan.features;
         let mut rng = self.plan.rng(Purpose::Start);
-        // A chord of length `distance` on the unit circle.
+        // The angle of a chord of length `distance` in the unit circle.
         let angle = 2.0 * (distance / 2.0).asin();
         let mut values = Vec::with_capacity(self.true_dictionary.values().len());
         for i in 0..self.plan.patterns {
@@ -217,65 +237,54 @@ impl Planted {
         Dictionary::from_columns(n, values)
     }
 
-    /// 2 / ln n, at most 1: the column distance at which the paper starts.
+    /// The column distance at which the paper starts: 2 / ln n, at most 1.
     pub fn paper_distance(&self) -> f64 {
         (2.0 / (self.plan.features as f64).ln()).min(1.0)
     }
 
-    /// The tensor of a step, Z(t) = sum_i A_i o B_i(t) o C_i(t) (CPD); steps count from 1.
+    /// Draws the tensor of a step, Z(t) = sum_i A_i o B_i(t) o C_i(t) (CPD). Steps count from 1.
     pub fn tensor(&self, step: u64) -> PlantedTensor {
-        self.make(step, Vec::new(), 0..self.places())
+        self.draw(step, Vec::new(), 0..self.places())
     }
 
-    /// The same, in the memory of a tensor that is no longer needed: fresh memory takes longer to get
-    /// than a large tensor to make.
-    pub fn tensor_in_place_of(&self, step: u64, old: PlantedTensor) -> PlantedTensor {
-        self.make(step, old.tensor.into_values(), 0..self.places())
+    /// Draws the tensor of a step into the memory of an old tensor. For large tensors, allocating memory takes longer than
+    /// drawing.
+    pub fn tensor_reusing(&self, step: u64, old: PlantedTensor) -> PlantedTensor {
+        self.draw(step, old.tensor.into_values(), 0..self.places())
     }
 
-    /// The share of a rank in the tensor of a step: its fibers in as many places as every other rank has.
-    pub fn share(&self, team: &dyn Team, step: u64) -> PlantedTensor {
-        self.make(step, Vec::new(), rank_range(team, self.places()))
+    /// Draws the share of this rank in the tensor of a step. All ranks have the same number of places, up to one.
+    pub fn rank_tensor(&self, team: &dyn Team, step: u64) -> PlantedTensor {
+        self.draw(step, Vec::new(), rank_range(team, self.places()))
     }
 
-    /// The same in the memory of another one.
-    pub fn share_in_place_of(&self, team: &dyn Team, step: u64, old: PlantedTensor) -> PlantedTensor {
-        self.make(step, old.tensor.into_values(), rank_range(team, self.places()))
+    /// Draws the share of this rank in the tensor of a step into the memory of an old tensor.
+    pub fn rank_tensor_reusing(&self, team: &dyn Team, step: u64, old: PlantedTensor) -> PlantedTensor {
+        self.draw(step, old.tensor.into_values(), rank_range(team, self.places()))
     }
 
-    /// J K.
+    /// Number of places, J K.
     fn places(&self) -> u64 {
         self.plan.rows as u64 * self.plan.cols as u64
     }
 
-    /// The fibers in some of the places, which are counted in their order.
-    fn make(&self, step: u64, mut values: Vec<f64>, wanted: Range<u64>) -> PlantedTensor {
+    /// The index of a place among all places, ordered by col, then row.
+    fn index(&self, place: Place) -> u64 {
+        u64::from(place.col) * self.plan.rows as u64 + u64::from(place.row)
+    }
+
+    /// Draws the fibers whose place has an index in `wanted`, into `values`.
+    fn draw(&self, step: u64, mut values: Vec<f64>, wanted: Range<u64>) -> PlantedTensor {
         let plan = &self.plan;
         let (n, m) = (plan.features, plan.patterns);
         let mut rng = plan.rng(Purpose::Factors(step));
-        let here = if step < plan.late_step { m - plan.late } else { m };
-        let true_rows = draw_factor(&mut rng, plan.rows, (m, here), plan.alpha, plan.row_values, plan.scale);
-        let true_cols = draw_factor(&mut rng, plan.cols, (m, here), plan.beta, plan.col_values, 1.0);
-
-        let number = |place: Place| u64::from(place.col) * plan.rows as u64 + u64::from(place.row);
-        // S = (C khatri-rao B)', only where it is not zero: (col, row, pattern, b c).
-        let mut entries: Vec<(u32, u32, u32, f64)> = Vec::new();
-        for i in 0..m {
-            for &(col, c) in true_cols.column(i) {
-                for &(row, b) in true_rows.column(i) {
-                    if wanted.contains(&number(Place { row, col })) {
-                        entries.push((col, row, i as u32, b * c));
-                    }
-                }
-            }
-        }
-        entries.sort_unstable_by_key(|&(col, row, pattern, _)| (col, row, pattern));
-        let mut places = Vec::new();
-        let mut codes = Sparse::new(m);
-        for fiber in entries.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-            places.push(Place { col: fiber[0].0, row: fiber[0].1 });
-            codes.push(&fiber.iter().map(|&(_, _, i, x)| (i, x)).collect::<Vec<_>>());
-        }
+        let present = if step < plan.late_step { m - plan.late } else { m };
+        let mut factor = |length, probability, values, scale| {
+            draw_factor(&mut rng, length, (m, present), probability, values, scale)
+        };
+        let true_rows = factor(plan.rows, plan.alpha, plan.row_values, plan.scale);
+        let true_cols = factor(plan.cols, plan.beta, plan.col_values, 1.0);
+        let (places, codes) = self.khatri_rao(&true_rows, &true_cols, wanted);
 
         // Y = A X + noise.
         values.resize(n * places.len(), 0.0);
@@ -284,8 +293,8 @@ impl Planted {
         let fibers = values.par_chunks_exact_mut(n).enumerate().with_min_len(64);
         fibers.for_each_init(rng, |rng, (fiber, y)| {
             if plan.noise > 0.0 {
-                // Every place has random numbers of its own, a few times as many as it takes, whoever makes it.
-                rng.set_word_pos(u128::from(number(places[fiber])) * 8 * n as u128);
+                // Every place has its own part of the random stream, larger than the noise of one fiber needs.
+                rng.set_word_pos(u128::from(self.index(places[fiber])) * 8 * n as u128);
                 y.iter_mut().for_each(|y| *y = noise * rng.sample::<f64, _>(StandardNormal));
             } else {
                 y.fill(0.0);
@@ -299,14 +308,39 @@ impl Planted {
         let true_codes = Codes::new(codes, &tensor);
         PlantedTensor { tensor, true_codes, true_rows, true_cols }
     }
+
+    /// The non-zero columns of the Khatri-Rao product S = (C khatri-rao B)' whose place has an index in `wanted`: their
+    /// places, ordered by col, then row, and their values (m x places).
+    fn khatri_rao(&self, rows: &Sparse, cols: &Sparse, wanted: Range<u64>) -> (Vec<Place>, Sparse) {
+        let m = self.plan.patterns;
+        // (col, row, pattern, b c).
+        let mut entries: Vec<(u32, u32, u32, f64)> = Vec::new();
+        for i in 0..m {
+            for &(col, c) in cols.column(i) {
+                for &(row, b) in rows.column(i) {
+                    if wanted.contains(&self.index(Place { row, col })) {
+                        entries.push((col, row, i as u32, b * c));
+                    }
+                }
+            }
+        }
+        entries.sort_unstable_by_key(|&(col, row, pattern, _)| (col, row, pattern));
+        let mut places = Vec::new();
+        let mut codes = Sparse::new(m);
+        for fiber in entries.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+            places.push(Place { col: fiber[0].0, row: fiber[0].1 });
+            codes.push(&fiber.iter().map(|&(_, _, i, x)| (i, x)).collect::<Vec<_>>());
+        }
+        (places, codes)
+    }
 }
 
-/// A factor (length x m): every entry is non-zero with the given probability, but only of the patterns that
-/// are here already.
+/// Draws a factor (length x m). Every entry of the first `present` columns is non-zero with the given probability; the
+/// other columns are zero, but use up as many random numbers.
 fn draw_factor(
     rng: &mut ChaCha8Rng,
     length: usize,
-    (m, here): (usize, usize),
+    (m, present): (usize, usize),
     probability: f64,
     values: Values,
     scale: f64,
@@ -319,7 +353,7 @@ fn draw_factor(
                 column.push((at as u32, scale * values.draw(rng)));
             }
         }
-        factor.push(if i < here { &column } else { &[] });
+        factor.push(if i < present { &column } else { &[] });
     }
     factor
 }

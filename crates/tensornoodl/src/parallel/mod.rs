@@ -1,4 +1,4 @@
-//! Teams of ranks: who shares the work, how ranks exchange messages, and sums that do not depend on the order.
+//! Teams of ranks: how the work is shared, typed messages between ranks, and order-independent sums.
 
 pub(crate) mod exact_sum;
 pub(crate) mod message;

@@ -1,7 +1,8 @@
-//! Ranks that work on one stream together, each with a share of every tensor's fibers.
+//! Teams of ranks: processes or threads that work on one stream together, each with a share of every tensor's fibers.
 //!
-//! All of them hold the same dictionary, to the bit: each adds up over its share, the sums of all are added up
-//! (`totals.rs`), and each moves its dictionary by them. The seam is this trait; the algorithm is the same for one.
+//! All ranks hold the same dictionary, with the same bits. Each rank computes sums over its own fibers, the sums of all
+//! ranks are added (`exact_sum.rs`), and each rank updates its dictionary with the totals. The algorithm calls only the
+//! trait [`Team`], and is the same for one rank ([`Solo`]) and for many.
 
 use std::fmt::{Debug, Display};
 use std::ops::{Range, Sub};
@@ -10,36 +11,36 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// How the ranks of a team speak to each other. All of them make the same calls in the same order.
+/// How the ranks of a team communicate. All ranks must make the same calls in the same order.
 pub trait Team: Debug + Send + Sync {
-    /// Which one this is, from 0.
+    /// The number of this rank, from 0.
     fn rank(&self) -> usize;
-    /// How many there are.
+    /// The number of ranks in the team.
     fn size(&self) -> usize;
-    /// Every number becomes the sum over all ranks.
+    /// Replaces every number by its sum over all ranks.
     fn sum(&self, numbers: &mut [i64]);
-    /// Every number becomes the largest of all ranks.
+    /// Replaces every number by its maximum over all ranks.
     fn max(&self, numbers: &mut [i8]);
-    /// Hands a parcel to every rank and returns those that every rank had for this one.
+    /// Sends `parcels[r]` to rank r and returns what every rank sent to this one, ordered by rank.
     fn exchange(&self, parcels: Vec<Vec<u8>>) -> Vec<Vec<u8>>;
-    /// What every rank has to say, for all of them.
+    /// Sends `own` to every rank and returns what every rank sent, ordered by rank.
     fn gather(&self, own: Vec<u8>) -> Vec<Vec<u8>> {
         self.exchange(vec![own; self.size()])
     }
-    /// What it has sent so far, if anyone counts.
+    /// What this rank has sent so far; all zero if the team does not count.
     fn traffic(&self) -> Traffic {
         Traffic::default()
     }
 }
 
-/// What a rank has sent.
+/// The amount of communication of one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
-    /// Exchanges with the others.
+    /// Number of exchanges with the other ranks.
     pub exchanges: u64,
-    /// Bytes that it had for them.
+    /// Number of bytes sent to the other ranks.
     pub bytes: u64,
-    /// Time that they took, waiting for others included.
+    /// Time spent in exchanges, including waiting for other ranks.
     pub time: Duration,
 }
 
@@ -55,25 +56,29 @@ impl Sub for Traffic {
     }
 }
 
-/// Parcels are words, written
+/// Appends a 64-bit word to a message.
 pub fn put(parcel: &mut Vec<u8>, word: u64) {
     parcel.extend_from_slice(&word.to_le_bytes());
 }
 
-/// and read one by one. A parcel that ends too early is of another program.
+/// Removes the first 64-bit word of a message and returns it.
+///
+/// # Panics
+/// If the message ends before the word does: all ranks must run the same program.
 pub fn get(parcel: &mut &[u8]) -> u64 {
-    let (word, rest) = parcel.split_first_chunk().expect("a parcel has all of its words");
-    *parcel = rest;
+    let (word, remainder) = parcel.split_first_chunk().expect("all ranks run the same program");
+    *parcel = remainder;
     u64::from_le_bytes(*word)
 }
 
-/// Many things, after their number.
-pub(crate) fn put_all<T>(parcel: &mut Vec<u8>, things: &[T], one: impl Fn(&mut Vec<u8>, &T)) {
-    put(parcel, things.len() as u64);
-    things.iter().for_each(|thing| one(parcel, thing));
+/// Appends the number of items, then every item, to a message.
+pub(crate) fn put_all<T>(parcel: &mut Vec<u8>, items: &[T], one: impl Fn(&mut Vec<u8>, &T)) {
+    put(parcel, items.len() as u64);
+    items.iter().for_each(|item| one(parcel, item));
 }
 
-/// The team that a learner is in. Who works on it makes no difference to what it is.
+/// The team that a learner works in. All handles are equal: learners are compared by what they know, not by who works on
+/// them.
 #[derive(Debug, Clone)]
 pub(crate) struct TeamHandle(pub(crate) Arc<dyn Team>);
 
@@ -89,18 +94,23 @@ impl PartialEq for TeamHandle {
     }
 }
 
-/// Most ranks of a team: as many as the words that sums are sent in have room for.
+/// The largest number of ranks in a team: the sums of more ranks could overflow the integers in which they are sent.
 pub const MAX_RANKS: usize = 2048;
 
-/// All ranks go on, or none: what is wrong on one of them is an error on all.
+/// Makes an error on one rank an error on all ranks.
+///
+/// All ranks must call this function. If one of them has an error, the first rank that has one returns its error, and all
+/// other ranks return [`Error::OtherRank`].
 pub fn agree<T, E: From<Error> + Display>(team: &dyn Team, outcome: Result<T, E>) -> Result<T, E> {
     let mut alarm = [i8::from(outcome.is_err())];
     team.max(&mut alarm);
-    if alarm[0] == 0 { outcome } else { Err(blame(team, outcome)) }
+    if alarm[0] == 0 { outcome } else { Err(first_error(team, outcome)) }
 }
 
-/// The error of the first rank that has one: itself there, told of on the others. All ranks ask, because one has.
-pub(crate) fn blame<T, E: From<Error> + Display>(team: &dyn Team, outcome: Result<T, E>) -> E {
+/// Returns the error of the first rank that has one: the error itself on that rank, [`Error::OtherRank`] on the others.
+///
+/// All ranks must call this function, and at least one of them with an error.
+pub(crate) fn first_error<T, E: From<Error> + Display>(team: &dyn Team, outcome: Result<T, E>) -> E {
     let own = outcome.as_ref().map_or_else(|error| error.to_string(), |_| String::new());
     let causes = team.gather(own.into_bytes());
     let rank = causes.iter().position(|cause| !cause.is_empty()).unwrap_or(0);
@@ -110,13 +120,13 @@ pub(crate) fn blame<T, E: From<Error> + Display>(team: &dyn Team, outcome: Resul
     }
 }
 
-/// The share of a rank in `count` things that are spread evenly.
+/// Returns the share of this rank in `count` items that are split evenly: ranks have consecutive ranges.
 pub fn rank_range(team: &dyn Team, count: u64) -> Range<u64> {
     let cut = |rank: usize| (u128::from(count) * rank as u128 / team.size() as u128) as u64;
     cut(team.rank())..cut(team.rank() + 1)
 }
 
-/// A team of one.
+/// A team of one rank.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Solo;
 

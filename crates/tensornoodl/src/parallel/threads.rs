@@ -4,10 +4,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::parallel::team::Team;
 
-/// Runs the same work on so many ranks, each a thread of this process, and returns what each of them makes.
+/// Runs `work` on a team of `size` ranks, each a thread of this process, and returns what each rank returns.
 ///
 /// # Panics
-/// If one of them does: the others would wait for it for ever.
+/// If one of the ranks panics: the other ranks panic too instead of waiting for it.
 pub fn run_ranks<T: Send>(size: usize, work: impl Fn(&ThreadRank) -> T + Sync) -> Vec<T> {
     let table = Arc::new(Table::default());
     let member = |rank| ThreadRank { rank, size, table: Arc::clone(&table) };
@@ -16,7 +16,7 @@ pub fn run_ranks<T: Send>(size: usize, work: impl Fn(&ThreadRank) -> T + Sync) -
             .map(|rank| {
                 let (member, work) = (member(rank), &work);
                 scope.spawn(move || {
-                    let _leave = Leave(&member.table);
+                    let _guard = PanicGuard(&member.table);
                     work(&member)
                 })
             })
@@ -26,7 +26,7 @@ pub fn run_ranks<T: Send>(size: usize, work: impl Fn(&ThreadRank) -> T + Sync) -
     })
 }
 
-/// A rank that is a thread of this process. Clones are the same rank.
+/// A rank that is a thread of this process. A clone is a handle to the same rank.
 #[derive(Debug, Clone)]
 pub struct ThreadRank {
     rank: usize,
@@ -34,26 +34,30 @@ pub struct ThreadRank {
     table: Arc<Table>,
 }
 
-/// Where ranks lay down what they have for the others.
+/// Shared memory in which the ranks leave their parcels for each other.
 #[derive(Debug, Default)]
 struct Table {
-    laid: Mutex<Laid>,
+    round: Mutex<Round>,
     changed: Condvar,
 }
 
+/// The state of one exchange.
 #[derive(Debug, Default)]
-struct Laid {
-    round: u64,
-    /// From whom, for whom.
+struct Round {
+    /// Number of exchanges before this one.
+    number: u64,
+    /// `parcels[r][s]` is sent by rank r to rank s; `None` until rank r has arrived.
     parcels: Vec<Option<Vec<Vec<u8>>>>,
+    /// Number of ranks that have taken their parcels.
     taken: usize,
-    /// A rank that panics is missed by all.
+    /// Whether a rank has panicked.
     broken: bool,
 }
 
-struct Leave<'a>(&'a Table);
+/// Tells the other ranks when this one panics.
+struct PanicGuard<'a>(&'a Table);
 
-impl Drop for Leave<'_> {
+impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.lock().broken = true;
@@ -63,20 +67,28 @@ impl Drop for Leave<'_> {
 }
 
 impl Table {
-    fn lock(&self) -> MutexGuard<'_, Laid> {
-        self.laid.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Round> {
+        self.round.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, laid: MutexGuard<'a, Laid>, until: impl Fn(&Laid) -> bool) -> MutexGuard<'a, Laid> {
-        let waits = |laid: &mut Laid| !until(laid) && !laid.broken;
-        let laid = self.changed.wait_while(laid, waits).unwrap_or_else(PoisonError::into_inner);
-        assert!(!laid.broken, "another rank has panicked");
-        laid
+    /// Waits until a condition holds.
+    ///
+    /// # Panics
+    /// If another rank has panicked.
+    fn wait<'a>(
+        &self,
+        round: MutexGuard<'a, Round>,
+        until: impl Fn(&Round) -> bool,
+    ) -> MutexGuard<'a, Round> {
+        let waits = |round: &mut Round| !until(round) && !round.broken;
+        let round = self.changed.wait_while(round, waits).unwrap_or_else(PoisonError::into_inner);
+        assert!(!round.broken, "another rank has panicked");
+        round
     }
 }
 
 impl ThreadRank {
-    /// Folds the numbers of all ranks.
+    /// Replaces every number by the fold of its values on all ranks, from rank 0 on.
     fn fold<T: Copy, const N: usize>(
         &self,
         numbers: &mut [T],
@@ -111,22 +123,23 @@ impl Team for ThreadRank {
 
     fn exchange(&self, parcels: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
         assert_eq!(parcels.len(), self.size, "a parcel for every rank");
-        let mut laid = self.table.lock();
-        laid.parcels.resize(self.size, None);
-        laid.parcels[self.rank] = Some(parcels);
+        let mut round = self.table.lock();
+        round.parcels.resize(self.size, None);
+        round.parcels[self.rank] = Some(parcels);
         self.table.changed.notify_all();
-        let round = laid.round;
-        laid = self.table.wait(laid, |laid| laid.parcels.iter().all(Option::is_some) || laid.round > round);
+        let number = round.number;
+        let complete = |round: &Round| round.parcels.iter().all(Option::is_some) || round.number > number;
+        round = self.table.wait(round, complete);
         let take = |from: &mut Option<Vec<Vec<u8>>>| {
             from.as_mut().map_or_else(Vec::new, |parcels| std::mem::take(&mut parcels[self.rank]))
         };
-        let received = laid.parcels.iter_mut().map(take).collect();
-        laid.taken += 1;
-        if laid.taken == self.size {
-            *laid = Laid { round: round + 1, ..Laid::default() };
+        let received = round.parcels.iter_mut().map(take).collect();
+        round.taken += 1;
+        if round.taken == self.size {
+            *round = Round { number: number + 1, ..Round::default() };
             self.table.changed.notify_all();
         } else {
-            drop(self.table.wait(laid, |laid| laid.round > round));
+            drop(self.table.wait(round, |round| round.number > number));
         }
         received
     }

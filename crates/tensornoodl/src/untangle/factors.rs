@@ -1,47 +1,27 @@
 //! Stage II: row and col factors from the codes (algo:KRP_algo).
 //!
-//! Row i of S, laid out as a J x K matrix M_i, is B_i C_i'. Alg. 2 takes its leading singular triple
+//! Row i of S, laid out as a J x K matrix M_i, is B_i C_i'. Alg. 2 takes its leading singular triple:
 //!
 //! ```text
 //! B_i = sqrt(sigma) u,    C_i = sqrt(sigma) v,    M_i v = sigma u,  M_i' u = sigma v
 //! ```
 //!
-//! M_i is known by its few non-zero entries, and no dense matrix is formed: the Lanczos iteration finds v among
-//! v0, (M'M) v0, (M'M)^2 v0, ..., and where M_i is of rank one the first of them is it.
+//! M_i is sparse, and `lanczos.rs` finds its singular vectors without a dense matrix.
 //!
-//! Data that follows the model only roughly may have several groups share a pattern. Then M_i has further
-//! singular triples of some size, which are found beside the first ([`Codes::untangle_blocks`]).
+//! In data that follows the model only roughly, several groups of rows and cols may share a pattern. M_i then has further
+//! large singular triples; [`Codes::untangle_blocks`] returns them too.
 
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
 use crate::data::codes::Codes;
 use crate::data::sparse::Sparse;
-use crate::linalg::dense::{add_scaled, dot, eigen};
-use crate::parallel::team::{Solo, Team, get, put, put_all};
-use crate::shape::Place;
-
-/// Plain power steps that come first.
-const POWER_STEPS: usize = 8;
-
-/// Vectors that are orthogonal to each other, at most; then the iteration begins again from the best so far.
-const MOST_VECTORS: usize = 48;
-
-/// Beginnings, at most. They are used up only where singular values agree to many digits; the pairs are then mixtures of
-/// those whose values are that close.
-const BEGINNINGS: usize = 20;
-
-/// Entries of a unit singular vector below this are what the iteration left of another one.
-const NEGLIGIBLE: f64 = 1e-13;
-
-/// A residual below this share of the largest eigenvalue is rounding.
-const SETTLED: f64 = 1e-14;
+use crate::parallel::message::{exchange, gather};
+use crate::parallel::team::{Solo, Team};
+use crate::untangle::lanczos::{NEGLIGIBLE, SparseMatrix, normalise};
 
 /// The row factor B (J x m) and the col factor C (K x m) of one tensor.
 ///
-/// Where `rank_one` is far below 1, a pattern's matrix has further blocks that B_i C_i' leaves out
+/// Where `rank_one` is far below 1, the matrix of a pattern has further blocks that B_i C_i' does not contain
 /// ([`Codes::untangle_blocks`]), and entries of about 1e-9 and less may be traces of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Factors {
@@ -49,40 +29,41 @@ pub struct Factors {
     pub rows: Sparse,
     /// C: column i says how strongly each col takes part in pattern i.
     pub cols: Sparse,
-    /// The share of the energy of each M_i that B_i C_i' holds, sigma^2 / |M_i|_F^2: 1 where the
-    /// model holds, 0 for a pattern that no fiber shows.
+    /// The fraction of the energy of each M_i that B_i C_i' explains, sigma^2 / |M_i|_F^2: 1 where the
+    /// model holds, 0 for a pattern that is in no fiber.
     pub rank_one: Vec<f64>,
 }
 
-/// One pattern's pair of factors.
-#[derive(Clone, Default)]
+/// One pair of factors of one pattern: a column of B and a column of C.
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 struct Pair {
     row: Vec<(u32, f64)>,
     col: Vec<(u32, f64)>,
     rank_one: f64,
 }
 
-/// The codes of one pattern, by place.
+/// The non-zero entries (row, col, value) of M_i.
 type Entries = Vec<(u32, u32, f64)>;
 
 impl Codes {
-    /// Stage II: the row and col factors of this tensor.
+    /// Stage II: computes the row and col factors of this tensor.
     pub fn untangle(&self) -> Factors {
         untangle(&Solo, self, 1).remove(0)
     }
 
-    /// The same with further pairs of factors beside the leading one, so many in all: where several groups of rows and
-    /// cols share a pattern, its matrix is not of rank one, and these are its next singular pairs.
+    /// Stage II with `count` pairs of factors for each pattern: the leading one and the next singular pairs.
     ///
-    /// Of one pattern, they are orthogonal to each other, and `rank_one` is the share of the energy that each holds.
+    /// Further pairs are large where several groups of rows and cols share a pattern, so that its matrix has not rank one.
+    /// The pairs of one pattern are orthogonal to each other, and `rank_one` is the fraction of the energy that each of them
+    /// explains.
     ///
-    /// The ranks of a team, which have codes of some of the fibers each, all get the factors of the whole.
+    /// The ranks of a team hold the codes of different fibers; each rank returns the factors of the whole tensor.
     pub fn untangle_blocks(&self, team: &dyn Team, count: usize) -> Vec<Factors> {
         untangle(team, self, count)
     }
 }
 
-/// Alg. 2: untangles the codes, pattern by pattern, into so many pairs of factors, the leading ones first.
+/// Alg. 2: untangles the codes, pattern by pattern, into `count` pairs of factors, the leading pairs first.
 pub(crate) fn untangle(team: &dyn Team, codes: &Codes, count: usize) -> Vec<Factors> {
     let (rows, cols) = codes.rows_and_cols();
     let by_pattern = codes.matrix().transpose();
@@ -94,19 +75,17 @@ pub(crate) fn untangle(team: &dyn Team, codes: &Codes, count: usize) -> Vec<Fact
         entries.collect()
     };
     let mut entries: Vec<Entries> = (0..by_pattern.cols()).map(entries).collect();
-    hand_out(team, &mut entries);
-    let mine = |pattern: usize| pattern % team.size() == team.rank();
+    send_to_owners(team, &mut entries);
     let untangled = entries.into_par_iter().enumerate().map(|(pattern, mut entries)| {
-        // By place, whoever had them.
+        // The order must not depend on the rank that sent an entry.
         entries.sort_unstable_by_key(|entry| (entry.1, entry.0));
-        if mine(pattern) { leading_pairs(&entries, count) } else { Vec::new() }
+        if owner(team, pattern) == team.rank() { leading_pairs(&entries, count) } else { Vec::new() }
     });
-    let mut pairs: Vec<Vec<Pair>> = untangled.collect();
-    collect(team, &mut pairs);
+    let pairs = share(team, untangled.collect());
     let block = |at: usize| {
         let mut factors = Factors { rows: Sparse::new(rows), cols: Sparse::new(cols), rank_one: Vec::new() };
         for pair in &pairs {
-            // A matrix of few rows or cols has few pairs.
+            // A matrix with few rows or cols has fewer pairs than `count`.
             let pair = pair.get(at).cloned().unwrap_or_default();
             factors.rows.push(&pair.row);
             factors.cols.push(&pair.col);
@@ -117,231 +96,75 @@ pub(crate) fn untangle(team: &dyn Team, codes: &Codes, count: usize) -> Vec<Fact
     (0..count).map(block).collect()
 }
 
-/// All entries of a pattern go to one rank, which moves each of them once.
-fn hand_out(team: &dyn Team, entries: &mut [Entries]) {
+/// The rank that untangles a pattern.
+fn owner(team: &dyn Team, pattern: usize) -> usize {
+    pattern % team.size()
+}
+
+/// Sends all entries of a pattern to the rank that untangles it.
+fn send_to_owners(team: &dyn Team, entries: &mut [Entries]) {
     if team.size() == 1 {
         return;
     }
-    let mut parcels = vec![Vec::new(); team.size()];
-    for (pattern, entries) in entries.iter_mut().enumerate() {
-        let parcel = &mut parcels[pattern % team.size()];
-        if !entries.is_empty() {
-            put(parcel, pattern as u64);
-            put_all(parcel, entries, |parcel, &(row, col, x)| {
-                put(parcel, Place { row, col }.word());
-                put(parcel, x.to_bits());
-            });
-            entries.clear();
-        }
+    let mut parcels: Vec<Vec<(usize, Entries)>> = vec![Vec::new(); team.size()];
+    for (pattern, entries) in entries.iter_mut().enumerate().filter(|(_, entries)| !entries.is_empty()) {
+        parcels[owner(team, pattern)].push((pattern, std::mem::take(entries)));
     }
-    for parcel in team.exchange(parcels) {
-        let bytes = &mut &parcel[..];
-        while !bytes.is_empty() {
-            let entries = &mut entries[get(bytes) as usize];
-            for _ in 0..get(bytes) {
-                let (place, x) = (Place::of_word(get(bytes)), f64::from_bits(get(bytes)));
-                entries.push((place.row, place.col, x));
-            }
-        }
+    for (pattern, received) in exchange(team, parcels).into_iter().flatten() {
+        entries[pattern].extend(received);
     }
 }
 
-/// And its factors to all of them.
-fn collect(team: &dyn Team, pairs: &mut [Vec<Pair>]) {
+/// Sends the pairs of the patterns of this rank to all ranks, and returns the pairs of all patterns.
+fn share(team: &dyn Team, pairs: Vec<Vec<Pair>>) -> Vec<Vec<Pair>> {
     if team.size() == 1 {
-        return;
+        return pairs;
     }
-    let mut own = Vec::new();
-    let write = |own: &mut Vec<u8>, &(at, x): &(u32, f64)| {
-        put(own, at.into());
-        put(own, x.to_bits());
-    };
-    for (pattern, pairs) in pairs.iter().enumerate() {
-        for pair in pairs {
-            put(&mut own, pattern as u64);
-            put(&mut own, pair.rank_one.to_bits());
-            put_all(&mut own, &pair.row, write);
-            put_all(&mut own, &pair.col, write);
-        }
+    let mut all = vec![Vec::new(); pairs.len()];
+    let own: Vec<(usize, Vec<Pair>)> =
+        pairs.into_iter().enumerate().filter(|(_, pairs)| !pairs.is_empty()).collect();
+    for (pattern, received) in gather(team, own).into_iter().flatten() {
+        all[pattern] = received;
     }
-    pairs.iter_mut().for_each(Vec::clear);
-    for parcel in team.gather(own) {
-        let bytes = &mut &parcel[..];
-        while !bytes.is_empty() {
-            let (pattern, rank_one) = (get(bytes) as usize, f64::from_bits(get(bytes)));
-            let mut read =
-                || (0..get(bytes)).map(|_| (get(bytes) as u32, f64::from_bits(get(bytes)))).collect();
-            let (row, col) = (read(), read());
-            pairs[pattern].push(Pair { row, col, rank_one });
-        }
-    }
+    all
 }
 
-/// sqrt(sigma) u and sqrt(sigma) v for the leading singular triples of the sparse matrix with these (row, col, value)
-/// entries, at most `count`.
+/// Returns sqrt(sigma) u and sqrt(sigma) v for the leading singular triples, at most `count`, of the sparse matrix with
+/// these (row, col, value) entries.
 fn leading_pairs(entries: &[(u32, u32, f64)], count: usize) -> Vec<Pair> {
-    // Only rows and cols that occur are numbered.
-    let numbered = |of: fn(&(u32, u32, f64)) -> u32| {
-        let mut names: Vec<u32> = entries.iter().map(of).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+    // Rows and cols without entries are left out.
+    let occurring = |index: fn(&(u32, u32, f64)) -> u32| {
+        let mut indices: Vec<u32> = entries.iter().map(index).collect();
+        indices.sort_unstable();
+        indices.dedup();
+        indices
     };
-    let (rows, cols) = (numbered(|entry| entry.0), numbered(|entry| entry.1));
-    // In units of the largest, so that squares of squares are numbers.
+    let (rows, cols) = (occurring(|entry| entry.0), occurring(|entry| entry.1));
+    // In units of the largest entry, so that fourth powers neither overflow nor underflow.
     let unit = entries.iter().fold(0.0, |a: f64, entry| a.max(entry.2.abs()));
     let entry = |&(row, col, x): &(u32, u32, f64)| {
         (rows.partition_point(|&r| r < row), cols.partition_point(|&c| c < col), x / unit)
     };
-    let matrix = Matrix { rows: rows.len(), cols: cols.len(), entries: entries.iter().map(entry).collect() };
+    let matrix =
+        SparseMatrix { rows: rows.len(), cols: cols.len(), entries: entries.iter().map(entry).collect() };
     let energy: f64 = matrix.entries.iter().map(|entry| entry.2 * entry.2).sum();
     let pair = |v: Vec<f64>| {
         let mut u = matrix.times(&v);
         let sigma = normalise(&mut u);
-        // Choice: u and v are known up to a common sign. The first col of at least half the largest
-        // magnitude is made positive, which rounding cannot turn.
+        // Choice: u and v are known up to a common sign. The first entry of v of at least half the largest
+        // magnitude is made positive; rounding cannot flip its sign.
         let largest = v.iter().fold(0.0, |a: f64, b| a.max(b.abs()));
         let sign = v.iter().find(|x| x.abs() >= largest / 2.0).map_or(1.0, |x| x.signum());
-        let scaled = |names: &[u32], vector: &[f64]| {
-            let entries = names.iter().zip(vector).filter(|(_, x)| x.abs() > NEGLIGIBLE);
-            entries.map(|(name, x)| (*name, sign * (sigma * unit).sqrt() * x)).collect()
+        let scaled = |indices: &[u32], vector: &[f64]| {
+            let entries = indices.iter().zip(vector).filter(|(_, x)| x.abs() > NEGLIGIBLE);
+            entries.map(|(index, x)| (*index, sign * (sigma * unit).sqrt() * x)).collect()
         };
         let rank_one = (sigma * sigma / energy).min(1.0);
         Pair { row: scaled(&rows, &u), col: scaled(&cols, &v), rank_one }
     };
-    let pairs = matrix.leading(count).into_iter().map(pair);
-    // What is left of a matrix that has fewer is rounding.
+    let pairs = matrix.leading_vectors(count).into_iter().map(pair);
+    // If the matrix has fewer singular triples, further pairs are rounding error.
     pairs.filter(|pair| pair.rank_one > NEGLIGIBLE).collect()
-}
-
-/// A sparse matrix M, by (row, col, value).
-struct Matrix {
-    rows: usize,
-    cols: usize,
-    entries: Vec<(usize, usize, f64)>,
-}
-
-impl Matrix {
-    /// M v.
-    fn times(&self, v: &[f64]) -> Vec<f64> {
-        let mut u = vec![0.0; self.rows];
-        self.entries.iter().for_each(|&(row, col, x)| u[row] += x * v[col]);
-        u
-    }
-
-    /// M'u.
-    fn transposed_times(&self, u: &[f64]) -> Vec<f64> {
-        let mut v = vec![0.0; self.cols];
-        self.entries.iter().for_each(|&(row, col, x)| v[col] += x * u[row]);
-        v
-    }
-
-    /// The leading right singular vectors, at most `count`, by the Lanczos iteration on M'M.
-    fn leading(&self, count: usize) -> Vec<Vec<f64>> {
-        if self.entries.is_empty() {
-            return Vec::new();
-        }
-        // A start with a part in every direction, the same each time. Random, because codes of +-1 are
-        // orthogonal to many a regular vector.
-        let mut rng = ChaCha8Rng::seed_from_u64(0);
-        let mut start = || {
-            let random: Vec<f64> = (0..self.rows).map(|_| rng.sample(StandardNormal)).collect();
-            self.transposed_times(&random)
-        };
-        let mut best = start();
-        normalise(&mut best);
-        // Where the model holds, this is all it takes.
-        for _ in 0..POWER_STEPS {
-            let mut next = self.transposed_times(&self.times(&best));
-            normalise(&mut next);
-            let change = next.iter().zip(&best).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-            best = next;
-            if change <= SETTLED {
-                break;
-            }
-        }
-        for _ in 1..BEGINNINGS {
-            match self.lanczos(best, &mut start, count) {
-                Ok(settled) => return settled,
-                // All of them again, as one vector.
-                Err(vectors) => {
-                    best = vec![0.0; self.cols];
-                    vectors.iter().for_each(|v| add_scaled(&mut best, 1.0, v));
-                }
-            }
-        }
-        self.lanczos(best, &mut start, count).unwrap_or_else(|vectors| vectors)
-    }
-
-    /// Singular vectors from the space of v, M'M v, ...: settled, or as good as they have become. Where that space ends
-    /// too early, it goes on with another start.
-    fn lanczos(
-        &self,
-        mut v: Vec<f64>,
-        start: &mut impl FnMut() -> Vec<f64>,
-        count: usize,
-    ) -> Result<Vec<Vec<f64>>, Vec<Vec<f64>>> {
-        let most = MOST_VECTORS.max(4 * count).min(self.cols);
-        // Orthogonal vectors V, M V, and V'M'M V.
-        let (mut basis, mut images): (Vec<Vec<f64>>, Vec<Vec<f64>>) = (Vec::new(), Vec::new());
-        let mut products: Vec<Vec<f64>> = Vec::new();
-        normalise(&mut v);
-        loop {
-            let image = self.times(&v);
-            let mut next = self.transposed_times(&image);
-            images.push(image);
-            basis.push(v);
-            let size = basis.len();
-            products.push(images.iter().map(|other| dot(other, &images[size - 1])).collect());
-            let product = |at: usize| products[(at / size).max(at % size)][(at / size).min(at % size)];
-            let product: Vec<f64> = (0..size * size).map(product).collect();
-            // Values that are not finite have no vectors.
-            let eigen = if size == 1 { Some((product, vec![1.0])) } else { eigen(&product, size) };
-            let Some((values, vectors)) = eigen else { return Ok(Vec::new()) };
-            let largest = values[size - 1];
-            let mut rest = orthogonalise(&mut next, &basis);
-            // By decreasing eigenvalue; what the space lacks of a vector is its last coordinate times the rest.
-            let leading = || (0..size).rev().take(count).map(|at| &vectors[at * size..][..size]);
-            let lack = leading().map(|y| y[size - 1].abs()).fold(0.0, f64::max);
-            let mut settled = size >= count && rest * lack <= SETTLED * largest;
-            if !settled && rest <= SETTLED * largest {
-                // M'M makes nothing new of this space; there may be more where singular values are the same.
-                next = start();
-                let length = normalise(&mut next);
-                rest = orthogonalise(&mut next, &basis);
-                settled = length == 0.0 || rest <= NEGLIGIBLE;
-            }
-            if settled || size == most {
-                let combined = |y: &[f64]| {
-                    let mut v = vec![0.0; self.cols];
-                    basis.iter().zip(y).for_each(|(b, &y)| add_scaled(&mut v, y, b));
-                    v
-                };
-                let found = leading().map(combined).collect();
-                return if settled || size == self.cols { Ok(found) } else { Err(found) };
-            }
-            v = next;
-        }
-    }
-}
-
-/// Takes the parts along orthogonal unit vectors out, scales what is left to unit length, and returns how long it was.
-fn orthogonalise(vector: &mut [f64], basis: &[Vec<f64>]) -> f64 {
-    // Twice is enough for orthogonality to rounding.
-    for v in basis.iter().chain(basis) {
-        let part = dot(v, vector);
-        add_scaled(vector, -part, v);
-    }
-    normalise(vector)
-}
-
-/// Scales to unit length and returns the length before.
-fn normalise(vector: &mut [f64]) -> f64 {
-    let norm = vector.iter().map(|x| x * x).sum::<f64>().sqrt();
-    if norm > 0.0 {
-        vector.iter_mut().for_each(|x| *x /= norm);
-    }
-    norm
 }
 
 #[cfg(test)]
@@ -380,7 +203,7 @@ mod tests {
         let root = 3f64.sqrt();
         assert!(near(&pairs[0].row, &[(0, root), (7, root)]) && near(&pairs[0].col, &[(0, root), (5, root)]));
         assert!(near(&pairs[3].row, &[(9, 0.5f64.sqrt())]) && near(&pairs[3].col, &[(9, 0.5f64.sqrt())]));
-        // ThreadRank they are the matrix.
+        // The sum of all pairs is the matrix.
         let mut sums = std::collections::BTreeMap::new();
         for pair in &pairs {
             for (row, b) in &pair.row {
@@ -421,7 +244,7 @@ mod tests {
 
     #[test]
     fn singular_values_that_lie_close_are_told_apart() {
-        // Larger than the space of one beginning.
+        // More singular values than the basis of one run has vectors.
         let entries: Vec<(u32, u32, f64)> =
             (0..300).map(|at| (at, at, 1.0 - f64::from(at) / 3000.0)).collect();
         let pairs = leading_pairs(&entries, 1);

@@ -1,3 +1,4 @@
 //! Stage II: the row and col factors from the codes (algo:KRP_algo).
 
 pub(crate) mod factors;
+pub(crate) mod lanczos;

@@ -1,23 +1,25 @@
-//! E, the weighted second moment of the codes, for stage III.
+//! E, the weighted second moment of the codes.
 
-use crate::linalg::dense::{Cholesky, add_product};
+use crate::linalg::decompose::Cholesky;
+use crate::linalg::product::add_product;
 
-/// E = sum of w_f x_f x_f' over the patterns that some fiber shows, k of them.
+/// E = sum of w_f x_f x_f' (k x k) over the k patterns that some fiber shows.
 ///
-/// Patterns that never share a fiber with another one have nothing in E but their diagonal, and in
-/// sparse tensors these are most. The others come first.
+/// A pattern that never shares a fiber with another one has only its diagonal entry in E. In sparse tensors most patterns
+/// are like that. Patterns that share fibers come first and have a dense block.
 pub(crate) struct SecondMoment {
-    /// The patterns, in the order of E.
+    /// The number of each pattern, in the order of E.
     pub(crate) patterns: Vec<usize>,
-    /// The first patterns, which share fibers, have a dense block (mixed x mixed).
+    /// Number of patterns that share fibers with others. They come first.
     mixed: usize,
+    /// Their block of E (mixed x mixed).
     dense: Vec<f64>,
-    /// d.
+    /// d, the diagonal of E.
     pub(crate) diagonal: Vec<f64>,
 }
 
 impl SecondMoment {
-    /// From the entries over all m patterns; `mixed` says of each whether it shares a fiber.
+    /// Builds E from its entries (i, l) over all m patterns. `mixed[i]` says whether pattern i shares a fiber.
     pub(crate) fn new(mixed: &[bool], entry: impl Fn(usize, usize) -> f64) -> SecondMoment {
         let m = mixed.len();
         let shown = |&i: &usize| entry(i, i) > 0.0;
@@ -35,7 +37,7 @@ impl SecondMoment {
         SecondMoment { patterns, mixed: shared, dense, diagonal }
     }
 
-    /// k.
+    /// k, the number of patterns in E.
     pub(crate) fn size(&self) -> usize {
         self.patterns.len()
     }
@@ -44,7 +46,7 @@ impl SecondMoment {
         &self.dense[pattern * self.mixed..][..self.mixed]
     }
 
-    /// For each pattern i, the sum of E_il^2 p_l over all l but i.
+    /// For each pattern i, the sum of E_il^2 p_l over all l != i.
     pub(crate) fn due_to_others(&self, p: &[f64]) -> Vec<f64> {
         let sum = |i: usize| -> f64 {
             let part = |e: &[f64], p: &[f64]| e.iter().zip(p).map(|(e, p)| e * e * p).sum::<f64>();
@@ -71,7 +73,7 @@ impl SecondMoment {
         (0..self.size()).map(largest).collect()
     }
 
-    /// out += B E, for B and out with n rows.
+    /// out += B E, for B and out (n x k).
     pub(crate) fn add_product(&self, out: &mut [f64], b: &[f64], n: usize) {
         let (out_mixed, out_alone) = out.split_at_mut(n * self.mixed);
         let (b_mixed, b_alone) = b.split_at(n * self.mixed);
@@ -84,7 +86,7 @@ impl SecondMoment {
         }
     }
 
-    /// M = E + diag(ridge), factored; none if it is not positive definite.
+    /// Factors M = E + diag(ridge). None if M is not positive definite.
     pub(crate) fn regular(&self, ridge: &[f64]) -> Option<Regular> {
         let mut mixed = None;
         if self.mixed > 0 {
@@ -98,10 +100,10 @@ impl SecondMoment {
     }
 }
 
-/// M = E + diag(ridge), factored.
+/// The factored matrix M = E + diag(ridge).
 pub(crate) struct Regular {
     mixed: Option<Cholesky>,
-    /// The inverse of M where it is diagonal.
+    /// The inverse of the diagonal part of M.
     alone: Vec<f64>,
 }
 

@@ -1,0 +1,14 @@
+//! What the programs `noodl` and `noodl-lab` share: how a program starts and ends, tables and planted tensors on the command line,
+//! the assessment of a tensor, progress, plots, and checks of memory.
+
+#![forbid(unsafe_code)]
+
+pub mod assess;
+pub mod memory;
+pub mod planted;
+pub mod plot;
+pub mod program;
+pub mod progress;
+mod ranks;
+pub mod svg;
+pub mod table;

@@ -1,0 +1,193 @@
+//! What an axis of a tensor is made of: a column of a table, or something computed from columns.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::count::calendar::{UNITS, Unit};
+use crate::count::grid::{COURT, Grid};
+use crate::error::Error;
+
+/// An axis, as people write it: `sender`, `month(time)`, `bin(age,10)`, `grid(x,y,12x10)`.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
+#[serde(into = "String", try_from = "String")]
+pub enum Axis {
+    /// The labels of a column.
+    Column(String),
+    /// A part of the calendar or the clock.
+    Time(Unit, String),
+    /// Numbers, so wide at a time.
+    Bin(String, f64),
+    /// Points of a plane.
+    Grid(Grid),
+}
+
+/// The most features that an axis may have: fibers are dense.
+pub(crate) const MOST_FEATURES: usize = 1_000_000;
+
+impl Axis {
+    /// With the bounds of another grid that is the same but for them, if it has none of its own.
+    pub fn with_bounds_of(self, other: &Axis) -> Axis {
+        match (self, other) {
+            (Axis::Grid(grid), Axis::Grid(other)) if grid.bounds.is_none() => {
+                let like = Grid { bounds: other.bounds, ..grid.clone() };
+                Axis::Grid(if like == *other { like } else { grid })
+            }
+            (axis, _) => axis,
+        }
+    }
+}
+
+impl FromStr for Axis {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Axis, Error> {
+        let wrong = |rule: &str| Error::Axis { text: text.into(), rule: rule.into() };
+        let text = text.trim();
+        if let Some(name) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+            return if name.is_empty() { Err(wrong("a column")) } else { Ok(Axis::Column(name.into())) };
+        }
+        let Some((function, rest)) = text.split_once('(') else {
+            return if text.is_empty() { Err(wrong("a column")) } else { Ok(Axis::Column(text.into())) };
+        };
+        let inside = rest.strip_suffix(')').ok_or_else(|| wrong("closed by a parenthesis"))?;
+        let parts: Vec<&str> = inside.split(',').map(str::trim).collect();
+        if parts.iter().any(|part| part.is_empty()) {
+            return Err(wrong("complete between its commas"));
+        }
+        let number = |text: &str| text.parse().ok().filter(|number: &f64| number.is_finite());
+        match (function.trim(), &parts[..]) {
+            ("bin", [column, width]) => {
+                let width = number(width).filter(|width| *width > 0.0);
+                let width = width.ok_or_else(|| wrong("bin(column,width) with a width above 0"))?;
+                Ok(Axis::Bin((*column).into(), width))
+            }
+            ("grid" | "court", [x, y, cells, bounds @ ..]) => {
+                let court = function.trim() == "court";
+                let rule = "grid(x,y,12x10) or grid(x,y,12x10,lowest x:highest x,lowest y:highest y)";
+                let count = |text: &str| text.parse().ok().filter(|count| (1..=1000).contains(count));
+                let cells = cells.split_once('x').and_then(|(x, y)| Some((count(x)?, count(y)?)));
+                let cells = cells.ok_or_else(|| wrong(rule))?;
+                let range = |text: &str| {
+                    let (low, high) = text.split_once(':')?;
+                    Some((number(low)?, number(high)?)).filter(|(low, high)| low < high)
+                };
+                let bounds = match bounds {
+                    [] => court.then_some(COURT),
+                    [x, y] => {
+                        Some([range(x).ok_or_else(|| wrong(rule))?, range(y).ok_or_else(|| wrong(rule))?])
+                    }
+                    _ => return Err(wrong(rule)),
+                };
+                Ok(Axis::Grid(Grid { x: (*x).into(), y: (*y).into(), cells, bounds, court }))
+            }
+            (name, [column]) if UNITS.iter().any(|unit| unit.1 == name) => {
+                let unit = UNITS.iter().find(|unit| unit.1 == name).map_or(Unit::Day, |unit| unit.0);
+                Ok(Axis::Time(unit, (*column).into()))
+            }
+            _ => Err(wrong(
+                "a column, month(c), week(c), day(c), hour(c), weekday(c), weekhour(c), bin(c,width), grid(x,y,12x10) or \
+                 court(x,y,12x10); a column whose name has parentheses goes in quotes",
+            )),
+        }
+    }
+}
+
+impl From<Axis> for String {
+    fn from(it: Axis) -> String {
+        it.to_string()
+    }
+}
+
+impl TryFrom<String> for Axis {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Axis, Error> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for Axis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // Quotes where the name alone would be read as something else.
+            Axis::Column(name) if name.contains('(') || name.starts_with('"') || name.trim() != name => {
+                write!(f, "\"{name}\"")
+            }
+            Axis::Column(name) => f.write_str(name),
+            Axis::Time(unit, column) => {
+                write!(
+                    f,
+                    "{}({column})",
+                    UNITS.iter().find(|known| known.0 == *unit).map_or("", |known| known.1)
+                )
+            }
+            Axis::Bin(column, width) => write!(f, "bin({column},{width})"),
+            Axis::Grid(Grid { x, y, cells, bounds, court }) => {
+                write!(f, "{}({x},{y},{}x{}", if *court { "court" } else { "grid" }, cells.0, cells.1)?;
+                let usual = *court && *bounds == Some(COURT);
+                for (low, high) in bounds.iter().filter(|_| !usual).flatten() {
+                    write!(f, ",{low}:{high}")?;
+                }
+                f.write_str(")")
+            }
+        }
+    }
+}
+
+impl Axis {
+    /// The columns it reads.
+    pub fn columns(&self) -> Vec<&str> {
+        match self {
+            Axis::Column(column) | Axis::Time(_, column) | Axis::Bin(column, _) => vec![column],
+            Axis::Grid(grid) => vec![&grid.x, &grid.y],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_are_read_and_written() {
+        for text in [
+            "sender",
+            "\"sum (all)\"",
+            "\" blank \"",
+            "\"\"said\"\"",
+            "month(time)",
+            "week(date)",
+            "day(d)",
+            "hour(t)",
+            "weekday(t)",
+            "weekhour(t)",
+            "court(x,y,12x10)",
+            "bin(age,2.5)",
+            "grid(x,y,12x10)",
+            "grid(x,y,12x10,-250:250,-52.5:417.5)",
+        ] {
+            assert_eq!(text.parse::<Axis>().unwrap().to_string(), text);
+        }
+        assert_eq!(" month( time )".parse::<Axis>().unwrap().columns(), ["time"]);
+        assert_eq!("grid(a, b, 2x3)".parse::<Axis>().unwrap().columns(), ["a", "b"]);
+        for text in [
+            "",
+            "\"\"",
+            "month(time",
+            "year(time)",
+            "month()",
+            "bin(age)",
+            "bin(age,0)",
+            "bin(age,nan)",
+            "grid(x,y)",
+            "grid(x,y,0x3)",
+            "grid(x,y,2x3,0:1)",
+            "grid(x,y,2x3,1:0,0:1)",
+            "month(a,b)",
+        ] {
+            assert!(text.parse::<Axis>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Counts rows of a table into the cells of tensors.
+
+pub(crate) mod axis;
+pub(crate) mod calendar;
+pub(crate) mod cells;
+pub(crate) mod collector;
+pub(crate) mod counter;
+pub(crate) mod events;
+pub(crate) mod filter;
+pub(crate) mod grid;
+pub(crate) mod labels;
+pub(crate) mod lookup;
+pub(crate) mod query;
+pub(crate) mod recipe;
+pub mod table;
+pub(crate) mod tally;

@@ -1,0 +1,6 @@
+//! Models: patterns, factors and labels, how they learn, and the file that holds them.
+
+pub(crate) mod card;
+pub(crate) mod file;
+pub(crate) mod groups;
+pub(crate) mod learn;

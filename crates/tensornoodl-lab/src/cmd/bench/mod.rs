@@ -1,0 +1,78 @@
+//! `noodl-lab bench`: times of the method, and where its start works.
+
+mod limit;
+mod ranks;
+mod scaling;
+mod start;
+mod start_picture;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Subcommand;
+use tensornoodl::Team;
+use tensornoodl_cli::program::wrong;
+
+/// Time the method against its limits.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    Limit(limit::Args),
+    Scaling(scaling::Args),
+    Start(start::Args),
+    Ranks(ranks::Args),
+}
+
+impl Args {
+    pub(crate) fn runs_as_ranks(&self) -> bool {
+        matches!(self.bench, Bench::Ranks(_))
+    }
+
+    pub(crate) fn threads(&self) -> Option<usize> {
+        match &self.bench {
+            Bench::Limit(args) => args.threads,
+            Bench::Scaling(args) => args.threads,
+            Bench::Start(args) => args.threads,
+            Bench::Ranks(args) => args.threads,
+        }
+    }
+
+    fn repeats(&self) -> usize {
+        match &self.bench {
+            Bench::Limit(args) => args.repeats,
+            Bench::Scaling(args) => args.repeats,
+            Bench::Start(args) => args.repeats,
+            Bench::Ranks(args) => args.repeats,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
+    if args.repeats() == 0 {
+        return Err(wrong("repeats", 0, "at least 1").into());
+    }
+    match &args.bench {
+        Bench::Limit(args) => limit::run(args),
+        Bench::Scaling(args) => scaling::run(args),
+        Bench::Start(args) => start::run(args),
+        Bench::Ranks(args) => ranks::run(args, team),
+    }
+}
+
+/// Returns the seconds that some work takes.
+fn seconds<T>(work: impl FnOnce() -> T) -> f64 {
+    let begun = Instant::now();
+    work();
+    begun.elapsed().as_secs_f64()
+}
+
+/// Returns the median of at least one value.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

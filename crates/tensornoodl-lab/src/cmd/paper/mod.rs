@@ -1,0 +1,241 @@
+//! `noodl-lab paper`: the paper's experiments, run again.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use clap::Subcommand;
+use indicatif::{ProgressBar, ProgressStyle};
+use tensornoodl::Error;
+use tensornoodl_data::files;
+use tensornoodl_lab::paper::{Cell, Event, Failure, MethodName, Outcome, Work};
+
+mod batch;
+mod enron;
+mod figure;
+mod table;
+
+use figure::Figure;
+
+/// Run the paper's experiments again, its numbers beside ours.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Table(table::Args),
+    Figure(figure::Args),
+    Batch(batch::Args),
+    Enron(enron::Args),
+    All(AllArgs),
+}
+
+/// How cells are run, and where they are kept.
+#[derive(Clone, clap::Args)]
+pub(crate) struct RunArgs {
+    /// Cells at a time; each gets its share of the cores.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) jobs: usize,
+    /// Folder of the results and of the finished cells.
+    #[arg(long, short, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+    /// Show no progress.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+const ALL_EXAMPLES: &str = "\
+Examples:
+  noodl-lab paper all --quick --output results      a few cells of each, in minutes
+  noodl-lab paper all --jobs 2 --output results     everything, in hours; goes on where it was stopped";
+
+/// All of it: tables, both figures, methods for one tensor, and Enron where its tables are.
+#[derive(clap::Args)]
+#[command(after_help = ALL_EXAMPLES, args_override_self = true)]
+struct AllArgs {
+    /// Small cells and one seed.
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    match &args.what {
+        What::Table(args) => table::run(args),
+        What::Figure(args) => figure::run(args),
+        What::Batch(args) => batch::run(args),
+        What::Enron(args) => enron::run(args),
+        What::All(args) => all(args),
+    }
+}
+
+fn all(args: &AllArgs) -> anyhow::Result<()> {
+    let AllArgs { quick, run } = args;
+    let or = |few: &[usize], all: &[usize]| if *quick { few.to_vec() } else { all.to_vec() };
+    let seeds = if *quick { vec![42] } else { SEEDS.to_vec() };
+    let (rows, patterns) = (or(&[100], &SIZES), or(&[50, 150], &PATTERNS));
+    let alpha = if *quick { vec![0.01, 0.05] } else { ALPHAS.to_vec() };
+    table::run(&table::Args {
+        alpha: alpha.clone(),
+        rows: rows.clone(),
+        patterns: patterns.clone(),
+        methods: Vec::new(),
+        kept: false,
+        seeds: seeds.clone(),
+        run: run.clone(),
+    })?;
+    figure::run(&figure::Args {
+        which: Figure::Samples,
+        alpha: alpha.clone(),
+        rows,
+        patterns,
+        seeds: seeds.clone(),
+        run: run.clone(),
+    })?;
+    figure::run(&figure::Args {
+        which: Figure::Convergence,
+        alpha,
+        rows: or(&[100], &[500]),
+        patterns: or(&[150], &[450]),
+        seeds: if *quick { vec![42] } else { vec![26] },
+        run: run.clone(),
+    })?;
+    let patterns = or(&[50], &batch::PATTERNS);
+    batch::run(&batch::Args { alpha: vec![0.05], rows: vec![100], patterns, seeds, run: run.clone() })?;
+    if std::env::var_os("NOODL_DATA").is_none() {
+        let sentence = "skipped: Enron, as NOODL_DATA does not name the folder of its tables";
+        writeln!(io::stdout().lock(), "{sentence}")?;
+        return Ok(());
+    }
+    enron::run(&enron::Args { data: None, patterns: 5, seed: 0, output: run.output.clone() })
+}
+
+/// The grid of the paper's tables.
+const ALPHAS: [f64; 3] = [0.005, 0.01, 0.05];
+const SIZES: [usize; 3] = [100, 300, 500];
+const PATTERNS: [usize; 5] = [50, 150, 300, 450, 600];
+const SEEDS: [u64; 3] = [42, 26, 91];
+
+/// As people read it.
+fn title(method: MethodName) -> &'static str {
+    match method {
+        MethodName::Noodl => "TensorNOODL, the paper's step",
+        MethodName::Adaptive => "TensorNOODL, adaptive step",
+        MethodName::Matrix => "NOODL, plain matrices",
+        MethodName::AroraB => "Arora(b)",
+        MethodName::AroraU => "Arora(u)",
+        MethodName::Mairal => "Mairal",
+    }
+}
+
+/// Every cell of the grid.
+fn grid(alpha: &[f64], j: &[usize], m: &[usize], seeds: &[u64], jobs: usize) -> anyhow::Result<Vec<Cell>> {
+    let wrong =
+        |name, value: String, rule: &str| Err(anyhow!(Error::Parameter { name, value, rule: rule.into() }));
+    if let Some(alpha) = alpha.iter().find(|alpha| !(**alpha > 0.0 && **alpha <= 1.0)) {
+        return wrong("alpha", alpha.to_string(), "above 0 and at most 1");
+    }
+    if jobs == 0 {
+        return wrong("jobs", "0".into(), "at least 1");
+    }
+    let mut cells = Vec::new();
+    for &alpha in alpha {
+        for &size in j {
+            for &patterns in m {
+                for &seed in seeds {
+                    let cell = Cell { alpha, size, patterns, seed };
+                    cell.plan().check()?;
+                    if !cells.contains(&cell) {
+                        cells.push(cell);
+                    }
+                }
+            }
+        }
+    }
+    Ok(cells)
+}
+
+/// What a method refuses is a parameter, as everywhere.
+fn failed(failure: Failure) -> anyhow::Error {
+    match failure {
+        Failure::Method(error) => error.into(),
+        other => anyhow!("{other}"),
+    }
+}
+
+/// Whether the results can be written, before hours of work; the folder is made.
+fn check_outputs(folder: &Path, names: &[&str]) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).map_err(|error| anyhow!("cannot write {}: {error}", folder.display()))?;
+    names.iter().try_for_each(|name| files::check(&folder.join(name)))?;
+    Ok(())
+}
+
+fn outcomes(work: &Work, run: &RunArgs) -> anyhow::Result<Vec<Outcome>> {
+    let progress = Progress::new(run.quiet);
+    let outcomes = work.run(run.jobs, |event| progress.tell(&event)).map_err(failed)?;
+    progress.finish();
+    Ok(outcomes)
+}
+
+/// A bar with the time left on a terminal, JSON lines elsewhere.
+struct Progress {
+    bar: Option<ProgressBar>,
+    lines: bool,
+    begun: Instant,
+    last_line: Mutex<Option<Instant>>,
+}
+
+impl Progress {
+    fn new(quiet: bool) -> Progress {
+        let terminal = io::stderr().is_terminal();
+        let bar = (terminal && !quiet).then(|| {
+            let style =
+                ProgressStyle::with_template("{bar:32.cyan/dim} {percent} %  {msg}  {elapsed}, left {eta}");
+            let bar =
+                ProgressBar::new(10_000).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar.enable_steady_tick(Duration::from_millis(200));
+            bar
+        });
+        Progress { bar, lines: !terminal && !quiet, begun: Instant::now(), last_line: Mutex::new(None) }
+    }
+
+    fn tell(&self, event: &Event<'_>) {
+        match (event, &self.bar) {
+            (Event::Finished(outcome), Some(bar)) => bar.set_message(format!(
+                "J {} m {} alpha {} {}: {:.1e}",
+                outcome.cell.size,
+                outcome.cell.patterns,
+                outcome.cell.alpha,
+                outcome.method.name(),
+                outcome.error_a
+            )),
+            (Event::Done(share), _) => self.done(*share),
+            (Event::Finished(_), None) => {}
+        }
+    }
+
+    fn done(&self, share: f64) {
+        if let Some(bar) = &self.bar {
+            bar.set_position((10_000.0 * share) as u64);
+        }
+        let Ok(mut last) = self.last_line.lock() else { return };
+        if self.lines && (share >= 1.0 || last.is_none_or(|last| last.elapsed() > Duration::from_secs(1))) {
+            *last = Some(Instant::now());
+            let left = self.begun.elapsed().as_secs_f64() * (1.0 - share) / share.max(1e-6);
+            let line = serde_json::json!({ "type": "progress", "done": share, "seconds_left": left.round() });
+            // If nobody reads it, the results are still written.
+            let _ = writeln!(io::stderr(), "{line}");
+        }
+    }
+
+    fn finish(&self) {
+        self.bar.iter().for_each(ProgressBar::finish_and_clear);
+    }
+}

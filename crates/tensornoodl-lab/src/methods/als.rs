@@ -1,0 +1,86 @@
+//! Alternating least squares for the CP factorization of one tensor, plain and orthogonalized (Sharan and Valiant 2017).
+//!
+//! ```text
+//! A <- Z_(1) (C . B) (C'C * B'B)^-1,   and so on for B and C
+//! ```
+//!
+//! where . is the Khatri-Rao product and * the product entry by entry.
+
+use faer::linalg::solvers::Solve;
+use faer::{Mat, MatRef, Side};
+use tensornoodl::Tensor;
+
+use super::cp::Cp;
+use super::linear::{dot, entrywise, normalize};
+
+/// How long, and whether factors are made orthogonal first.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Als {
+    /// Sweeps at most.
+    pub most_sweeps: usize,
+    /// The change of A, |A' - A|_F / |A|_F, that ends them.
+    pub tolerance: f64,
+    /// Sweeps that begin by making the columns of each factor orthogonal; needs no more patterns than any axis is long.
+    pub orthogonal_sweeps: usize,
+}
+
+impl Default for Als {
+    fn default() -> Self {
+        Als { most_sweeps: 200, tolerance: 1e-14, orthogonal_sweeps: 0 }
+    }
+}
+
+/// Improves the factors of one tensor; returns the sweeps made.
+pub fn als(tensor: &Tensor<'_>, cp: &mut Cp, options: Als) -> usize {
+    let shape = tensor.shape();
+    for sweep in 0..options.most_sweeps {
+        if sweep < options.orthogonal_sweeps {
+            orthogonalize(&mut cp.features, shape.features);
+            orthogonalize(&mut cp.rows, shape.rows);
+            orthogonalize(&mut cp.cols, shape.cols);
+        }
+        let before = cp.features.clone();
+        cp.features = solve(&cp.along_features(tensor), &entrywise(&cp.gram_rows(), &cp.gram_cols()));
+        normalize(&mut cp.features, shape.features);
+        let (scores, gram) = (cp.scores(tensor), cp.gram_features());
+        cp.rows = solve(&cp.along_rows(tensor, &scores), &entrywise(&gram, &cp.gram_cols()));
+        normalize(&mut cp.rows, shape.rows);
+        cp.cols = solve(&cp.along_cols(tensor, &scores), &entrywise(&gram, &cp.gram_rows()));
+        let moved: f64 = cp.features.iter().zip(&before).map(|(a, b)| (a - b).powi(2)).sum();
+        // The fit would not do: it is a difference of sums, and stands still long before A does.
+        if sweep > options.orthogonal_sweeps && moved <= options.tolerance.powi(2) * cp.patterns() as f64 {
+            return sweep + 1;
+        }
+    }
+    options.most_sweeps
+}
+
+/// M V^-1 for M (length x m) and V (m x m), where V may be singular: patterns that are not there.
+fn solve(right: &[f64], v: &[f64]) -> Vec<f64> {
+    let m = v.len().isqrt();
+    let length = right.len() / m.max(1);
+    let largest = (0..m).map(|i| v[i * m + i]).fold(0.0, f64::max);
+    let mut v = MatRef::from_column_major_slice(v, m, m).to_owned();
+    (0..m).for_each(|i| v[(i, i)] += 1e-13 * largest.max(f64::MIN_POSITIVE));
+    let right = MatRef::from_column_major_slice(right, length, m);
+    let solved: Mat<f64> = match v.llt(Side::Lower) {
+        Ok(factor) => factor.solve(right.transpose()),
+        Err(_) => v.partial_piv_lu().solve(right.transpose()),
+    };
+    (0..m).flat_map(|i| (0..length).map(|at| solved[(i, at)]).collect::<Vec<f64>>()).collect()
+}
+
+/// Gram and Schmidt, twice.
+fn orthogonalize(factor: &mut [f64], length: usize) {
+    for i in 0..factor.len() / length {
+        let (before, rest) = factor.split_at_mut(i * length);
+        let column = &mut rest[..length];
+        for _ in 0..2 {
+            for other in before.chunks_exact(length) {
+                let along = dot(other, column);
+                column.iter_mut().zip(other).for_each(|(v, other)| *v -= along * other);
+            }
+        }
+        normalize(column, length);
+    }
+}

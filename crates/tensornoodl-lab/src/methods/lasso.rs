@@ -1,0 +1,168 @@
+//! The Lasso, min |y - A x|^2 / 2 + lambda |x|_1, in Gram form: with d = A'y and G = A'A the fiber itself is no longer
+//! needed. Three solvers that agree: ISTA, FISTA (Beck and Teboulle 2009) and coordinate descent.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tensornoodl::{Codes, Dictionary, Sparse, Tensor};
+
+use super::linear::{add, by_blocks, dot};
+
+/// How it is solved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Solver {
+    /// Proximal gradient steps.
+    Ista,
+    /// The same with momentum.
+    Fista,
+    /// One coordinate at a time, in turn.
+    Descent,
+}
+
+/// Proximal steps, or sweeps over all coordinates, at most, and the largest change of an entry, over lambda, that ends them.
+const MOST_STEPS: usize = 20_000;
+const MOST_SWEEPS: usize = 1_000;
+const SETTLED: f64 = 1e-6;
+
+/// A code, and whether it settled.
+pub type Solved = (Vec<(u32, f64)>, bool);
+
+/// A dictionary, ready for the Lasso.
+pub struct Lasso<'a> {
+    dictionary: &'a Dictionary,
+    gram: Vec<f64>,
+    /// The largest eigenvalue of G, or a little more.
+    lipschitz: f64,
+}
+
+impl Lasso<'_> {
+    /// Prepares G.
+    pub fn new(dictionary: &Dictionary) -> Lasso<'_> {
+        let gram = dictionary.gram();
+        let lipschitz = 1.01 * largest_eigenvalue(&gram, dictionary.patterns());
+        Lasso { dictionary, gram, lipschitz }
+    }
+
+    /// Codes of a tensor for each lambda, which come in decreasing order: each is the start of the next. It ends before the
+    /// first lambda at which a code does not settle: where the dictionary is a little off, small lambdas fit what is off by
+    /// hundreds of codes, and nobody would want those.
+    pub fn path(&self, tensor: &Tensor<'_>, lambdas: &[f64], solver: Solver) -> Vec<Codes> {
+        let m = self.dictionary.patterns();
+        // Lambdas at which all codes so far have settled.
+        let settled = AtomicUsize::new(lambdas.len());
+        let blocks = by_blocks(self.dictionary, tensor, |_, scores| {
+            let path = |d: &[f64]| {
+                let mut path: Vec<Vec<(u32, f64)>> = Vec::new();
+                while path.len() < settled.load(Ordering::Relaxed) {
+                    let start = path.last().cloned().unwrap_or_default();
+                    let (x, done) = self.solve(d, lambdas[path.len()], start, solver);
+                    if !done {
+                        settled.fetch_min(path.len(), Ordering::Relaxed);
+                        break;
+                    }
+                    path.push(x);
+                }
+                path
+            };
+            scores.chunks_exact(m).map(path).collect::<Vec<_>>()
+        });
+        let codes = |at: usize| {
+            let mut matrix = Sparse::new(m);
+            blocks.iter().flatten().for_each(|path| matrix.push(&path[at]));
+            Codes::new(matrix, tensor)
+        };
+        (0..settled.into_inner()).map(codes).collect()
+    }
+
+    /// The code of one fiber with d = A'y, from a start near to it.
+    pub fn solve(&self, d: &[f64], lambda: f64, start: Vec<(u32, f64)>, solver: Solver) -> Solved {
+        match solver {
+            Solver::Ista => self.proximal(d, lambda, start, false),
+            Solver::Fista => self.proximal(d, lambda, start, true),
+            Solver::Descent => self.descend(d, lambda, start),
+        }
+    }
+
+    /// d - G x for a sparse x.
+    fn correlations(&self, d: &[f64], x: &[(u32, f64)]) -> Vec<f64> {
+        let m = d.len();
+        let mut c = d.to_vec();
+        for &(i, x) in x {
+            c.iter_mut().zip(&self.gram[i as usize * m..][..m]).for_each(|(c, g)| *c -= x * g);
+        }
+        c
+    }
+
+    /// x <- shrink(z + (d - G z) / L, lambda / L). With momentum, z runs ahead of x.
+    fn proximal(&self, d: &[f64], lambda: f64, start: Vec<(u32, f64)>, momentum: bool) -> Solved {
+        let (step, m) = (1.0 / self.lipschitz, d.len());
+        let dense = |x: &[(u32, f64)]| {
+            let mut values = vec![0.0; m];
+            x.iter().for_each(|&(i, x)| values[i as usize] = x);
+            values
+        };
+        let mut x = dense(&start);
+        let (mut z, mut pace) = (x.clone(), 1.0_f64);
+        for _ in 0..MOST_STEPS {
+            let c = self.correlations(d, &sparse(&z));
+            let next: Vec<f64> = z.iter().zip(&c).map(|(z, c)| shrink(z + step * c, step * lambda)).collect();
+            let change = next.iter().zip(&x).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            let faster = (1.0 + (1.0 + 4.0 * pace * pace).sqrt()) / 2.0;
+            let ahead = if momentum { (pace - 1.0) / faster } else { 0.0 };
+            z = next.iter().zip(&x).map(|(next, x)| next + ahead * (next - x)).collect();
+            (x, pace) = (next, faster);
+            if change < SETTLED * lambda {
+                return (sparse(&x), true);
+            }
+        }
+        (sparse(&x), false)
+    }
+
+    /// Columns have unit length: the best x_i, all else fixed, is shrink(c_i + x_i, lambda) for c = d - G x.
+    fn descend(&self, d: &[f64], lambda: f64, start: Vec<(u32, f64)>) -> Solved {
+        let m = d.len();
+        let mut c = self.correlations(d, &start);
+        let mut x = vec![0.0; m];
+        start.iter().for_each(|&(i, value)| x[i as usize] = value);
+        for _ in 0..MOST_SWEEPS {
+            let mut largest = 0.0_f64;
+            for i in 0..m {
+                if x[i] == 0.0 && c[i].abs() <= lambda {
+                    continue;
+                }
+                let by = shrink(c[i] + x[i], lambda) - x[i];
+                if by != 0.0 {
+                    x[i] += by;
+                    add(&mut c, -by, &self.gram[i * m..][..m]);
+                    largest = largest.max(by.abs());
+                }
+            }
+            if largest < SETTLED * lambda {
+                return (sparse(&x), true);
+            }
+        }
+        (sparse(&x), false)
+    }
+}
+
+fn sparse(x: &[f64]) -> Vec<(u32, f64)> {
+    (0..).zip(x.iter().copied()).filter(|(_, x)| *x != 0.0).collect()
+}
+
+/// Towards zero by `by`.
+fn shrink(x: f64, by: f64) -> f64 {
+    x.signum() * (x.abs() - by).max(0.0)
+}
+
+/// By the power method.
+fn largest_eigenvalue(gram: &[f64], m: usize) -> f64 {
+    let mut v: Vec<f64> = (0..m).map(|i| 1.0 + (i % 7) as f64).collect();
+    let mut value = 1.0;
+    for _ in 0..200 {
+        let length = dot(&v, &v).sqrt();
+        v.iter_mut().for_each(|v| *v /= length);
+        let next: Vec<f64> = gram.chunks_exact(m).map(|g| dot(g, &v)).collect();
+        value = dot(&next, &next).sqrt();
+        v = next;
+    }
+    value
+}

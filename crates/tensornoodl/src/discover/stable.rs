@@ -1,0 +1,98 @@
+//! The patterns of a tensor that may follow the model only roughly.
+//!
+//! Where data follows the model, every fiber that is not noise is made of patterns, and all of them are found. Elsewhere
+//! there tend to be many short fibers that look alike because they have few entries. Each kind of them would become a
+//! pattern, up to as many as there are features, which explain anything. And patterns that are hardly more significant
+//! than chance come and go with the random numbers. So the number of patterns is then a judgement, and only what comes
+//! again is kept.
+
+use crate::data::dictionary::{Dictionary, UnitVector};
+use crate::data::tensor::Tensor;
+use crate::discover::held_out::{agreed, agreeing, shared};
+use crate::discover::params::DiscoverParams;
+use crate::discover::start::{Start, find};
+use crate::error::Error;
+
+/// Data follows the model closely if patterns explain at least this share of the energy, and if at least this share of the
+/// explained fibers needs only a few patterns.
+const CLOSE: f64 = 0.9;
+
+/// Number of further searches with other random numbers.
+pub(crate) const REPEATS: u64 = 4;
+
+/// Number of searches, of all five, that have to find a pattern.
+const MIN_SEARCHES: usize = 4;
+
+/// Finds the patterns of a tensor that may follow the model only roughly.
+///
+/// If the patterns of all fibers explain nine tenths of the energy, and nine of ten explained fibers need only a few of
+/// them, these are the result of [`find`]. Otherwise only fibers above the [`energy_floor`] are searched, this length
+/// becomes the unit of codes, and, unless `max_patterns` is given, only stable patterns are kept: those that four of five
+/// searches find. If these are none, or leave more than a tenth of the energy, the patterns that both halves of the fibers
+/// have are taken instead, if they do better.
+///
+/// # Errors
+/// [`Error::Parameter`] for a parameter outside its range, [`Error::Stopped`] if `params.stop` ended the search.
+pub fn find_stable(tensor: &Tensor<'_>, params: &DiscoverParams) -> Result<Start, Error> {
+    let all = find(tensor, params)?;
+    if all.energy >= CLOSE && all.few as f64 >= CLOSE * all.explained as f64 {
+        return Ok(all);
+    }
+    let params = DiscoverParams { min_length: energy_floor(tensor).max(params.min_length), ..params.clone() };
+    let long = find(tensor, &params)?;
+    let mut start = if params.max_patterns.is_some() { long } else { repeated(long, tensor, &params)? };
+    // In few dimensions chance comes close to everything, and no pattern is significant. Patterns that both halves of the
+    // fibers have, and that explain the other half, are patterns nevertheless.
+    if params.max_patterns.is_none() && start.energy < CLOSE {
+        let (count, energy) = agreed(tensor, &params)?;
+        if count > 0 && (energy >= CLOSE || start.findings.is_empty()) {
+            let exactly = DiscoverParams { min_patterns: count, max_patterns: Some(count), ..params.clone() };
+            start = find(tensor, &exactly)?;
+        }
+    }
+    if let Some(scale) = &mut start.scale {
+        // Codes begin at half the floor (C/2), so that the many short fibers are not learned from either.
+        (scale.code, scale.floor) = (params.min_length, params.min_length);
+    }
+    Ok(start)
+}
+
+/// Keeps only the patterns that most searches find: `first`, and further ones with other random numbers.
+fn repeated(first: Start, tensor: &Tensor<'_>, params: &DiscoverParams) -> Result<Start, Error> {
+    let (n, min_length) = (first.dictionary.features(), first.min_length);
+    let mut searches = vec![first];
+    for seed in 1..=REPEATS {
+        searches.push(find(tensor, &DiscoverParams { seed: params.seed ^ seed << 32, ..params.clone() })?);
+    }
+    let (mut kept, mut evidence) = (Dictionary::empty(n), Vec::new());
+    for search in &searches {
+        let known = shared(&search.dictionary, &kept);
+        for i in (0..known.len()).filter(|&i| !known[i]) {
+            let Some(pattern) = UnitVector::new(search.dictionary.pattern(i).to_vec()) else { continue };
+            let mut alone = Dictionary::empty(n);
+            alone.push(&pattern);
+            let times = searches.iter().filter(|other| agreeing(&alone, &other.dictionary) == 1).count();
+            if times >= MIN_SEARCHES {
+                kept.push(&pattern);
+                evidence.push(search.findings[i].evidence);
+            }
+        }
+    }
+    // The scale is that of the first search that found patterns.
+    let scale = searches.iter().find_map(|search| search.scale).filter(|_| !evidence.is_empty());
+    Start::new(tensor, kept.values(), &evidence, scale, min_length)
+}
+
+/// Half of the fiber length above which fibers hold half of the energy. It does not depend on the scale of the data.
+pub fn energy_floor(tensor: &Tensor<'_>) -> f64 {
+    let energy = |fiber: usize| tensor.fiber(fiber).iter().map(|y| y * y).sum::<f64>();
+    let mut energies: Vec<f64> = (0..tensor.fibers()).map(energy).collect();
+    energies.sort_by(|a, b| b.total_cmp(a));
+    let half = energies.iter().sum::<f64>() / 2.0;
+    let mut sum = 0.0;
+    let middle = energies.iter().find(|&&energy| {
+        sum += energy;
+        sum >= half
+    });
+    middle.map_or(0.0, |energy| energy.sqrt() / 2.0)
+}

@@ -1,0 +1,94 @@
+//! Ways to make a learner.
+
+use std::sync::Arc;
+
+use crate::data::dictionary::Dictionary;
+use crate::data::tensor::Tensor;
+use crate::discover::growth::Discovery;
+use crate::discover::params::DiscoverParams;
+use crate::discover::sample::sample;
+use crate::discover::stable::find_stable;
+use crate::discover::start::Start;
+use crate::error::Error;
+use crate::learner::Learner;
+use crate::parallel::team::{Team, agree};
+use crate::params::{Params, Rule};
+use crate::shape::Shape;
+
+impl Learner {
+    /// Makes a learner that starts without patterns and finds them in the data: at the first tensor, and whenever fibers
+    /// show something new.
+    ///
+    /// `code_floor` and `tau` are in units of the smallest codes of the data. These units are found in the data as well.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a parameter outside its range, [`Error::Shape`] for no features or too many.
+    pub fn from_nothing(features: usize, params: Params, discover: DiscoverParams) -> Result<Learner, Error> {
+        discover.check()?;
+        Shape { features, rows: 1, cols: 1 }.check()?;
+        let (stop, discovery) = (discover.stop.clone(), Some(Discovery::new(features, discover)));
+        Ok(Learner { discovery, stop, ..Learner::new(Dictionary::empty(features), params)? })
+    }
+
+    /// Makes a learner that goes on from the patterns that were found in a tensor, in the units of that tensor.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a parameter outside its range.
+    pub fn from_start(start: &Start, params: Params, discover: DiscoverParams) -> Result<Learner, Error> {
+        discover.check()?;
+        let evidence: Vec<f64> = start.findings.iter().map(|finding| finding.evidence).collect();
+        let features = start.dictionary.features();
+        let discovery = Discovery::with_patterns(features, discover, start.scale, &evidence);
+        Ok(Learner { discovery: Some(discovery), ..Learner::new(start.dictionary.clone(), params)? })
+    }
+
+    /// Makes a learner with the patterns that [`find_stable`](crate::discover::find_stable) finds in a tensor. The ranks of
+    /// the team have shares of this tensor.
+    ///
+    /// With `stream`, more tensors follow, and the learner takes up new patterns as they appear. With the paper's step
+    /// ([`Rule::Paper`]) the learner never takes up new patterns, and its parameters are in the units of the data.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a parameter outside its range; without `stream`, [`Error::NoPattern`] or
+    /// [`Error::NothingShared`] if there is no pattern; the error of another rank as [`Error::OtherRank`].
+    pub fn from_tensor(
+        team: Arc<dyn Team>,
+        tensor: &Tensor<'_>,
+        params: Params,
+        discover: DiscoverParams,
+        stream: bool,
+    ) -> Result<Learner, Error> {
+        agree(&*team, params.check())?;
+        let (sample, left_out) = sample(&*team, tensor);
+        // All ranks search the same fibers and find the same patterns, unless one of them is stopped.
+        let learner = agree(&*team, Learner::from_sample(&sample, params, discover, stream || left_out));
+        learner.map(|mut learner| {
+            learner.join(team);
+            learner
+        })
+    }
+
+    fn from_sample(
+        tensor: &Tensor<'_>,
+        params: Params,
+        discover: DiscoverParams,
+        stream: bool,
+    ) -> Result<Learner, Error> {
+        let found = find_stable(tensor, &discover)?;
+        let discover = DiscoverParams { min_length: found.min_length, ..discover };
+        if found.findings.is_empty() {
+            let features = tensor.shape().features;
+            return match (stream, discover.max_patterns) {
+                (true, _) => Learner::from_nothing(features, params, discover),
+                (false, None) => Err(Error::NoPattern),
+                (false, Some(_)) => Err(Error::NothingShared),
+            };
+        }
+        if params.rule != Rule::Adaptive {
+            return Learner::new(found.dictionary, params);
+        }
+        // A single tensor has shown all its patterns. A stream may bring more, and so may fibers outside the sample.
+        let max_patterns = if stream { discover.max_patterns } else { Some(found.findings.len()) };
+        Learner::from_start(&found, params, DiscoverParams { min_patterns: 0, max_patterns, ..discover })
+    }
+}

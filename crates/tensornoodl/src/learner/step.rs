@@ -1,0 +1,60 @@
+//! The report of one step.
+
+use std::time::{Duration, Instant};
+
+use crate::data::codes::{Codes, SolverCounts};
+
+/// What happened to one tensor.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Step {
+    /// Number of this step, from 1.
+    pub step: u64,
+    /// p, the number of non-zero fibers of the tensor.
+    pub fibers: usize,
+    /// Number of non-zero fibers in the sample set of stage III, the paper's p.
+    pub fibers_used: usize,
+    /// Mean number of patterns in a fiber.
+    pub mean_code_size: f64,
+    /// |Y - A X|_F / |Y|_F, with the dictionary that the fibers were coded with.
+    pub fit: f64,
+    /// |A(t+1) - A(t)|_F / |A(t)|_F.
+    pub change: f64,
+    /// For every pattern, the number of fibers that stage III learned from and that show the pattern.
+    pub activity: Vec<usize>,
+    /// How many fibers each solver coded.
+    pub solver_counts: SolverCounts,
+    /// Number of passes over the tensor.
+    pub passes: usize,
+    /// Number of new patterns that were found in the tensor. They are the last ones of the dictionary, and are used from
+    /// the next tensor on.
+    pub found: usize,
+    /// Patterns that were removed, by their numbers before the step: patterns on probation that other patterns explain by
+    /// now, and patterns that have become the same as an older one. Later patterns have moved up. `codes` and `activity`
+    /// are numbered as the dictionary is after the step.
+    pub lost: Vec<usize>,
+    /// Time spent on the fibers: reading them, stage I, and the sums of stage III.
+    pub encode_time: Duration,
+    /// Time spent on moving the dictionary by these sums.
+    pub update_time: Duration,
+    /// Time spent on finding patterns.
+    pub search_time: Duration,
+    /// The codes of the last pass. [`Codes::untangle`] makes the row and col factors of them (stage II).
+    pub codes: Codes,
+}
+
+/// Time spent on the parts of a step.
+#[derive(Default)]
+pub(crate) struct Times {
+    pub(crate) encode: Duration,
+    pub(crate) update: Duration,
+    pub(crate) search: Duration,
+}
+
+/// Runs some work and adds the time that it took to `total`.
+pub(crate) fn timed<T>(total: &mut Duration, work: impl FnOnce() -> T) -> T {
+    let begun = Instant::now();
+    let result = work();
+    *total += begun.elapsed();
+    result
+}
