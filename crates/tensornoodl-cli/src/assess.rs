@@ -110,9 +110,9 @@ impl Source {
         &self,
         dictionary: &Dictionary,
     ) -> Result<Option<PatternCounts>, tensornoodl::Error> {
-        let census =
+        let counts =
             |truth: &Truth| PatternCounts::new(dictionary, truth.planted.true_dictionary(), &truth.shown);
-        self.truth.as_ref().map(census).transpose()
+        self.truth.as_ref().map(counts).transpose()
     }
 }
 
@@ -309,16 +309,16 @@ pub fn csv(dictionary: &Dictionary) -> String {
 }
 
 /// Returns the sentence that compares found patterns with planted ones.
-pub fn census_words(census: &PatternCounts) -> String {
+pub fn counts_words(counts: &PatternCounts) -> String {
     format!(
         "planted   {} patterns in two fibers or more: {} of all are found, {} spurious\n",
-        census.seen, census.found, census.spurious
+        counts.seen, counts.found, counts.spurious
     )
 }
 
 /// Returns the counts that compare found patterns with planted ones, as JSON.
-pub fn census_record(census: &PatternCounts) -> Value {
-    json!({ "patterns_seen": census.seen, "patterns_found": census.found, "spurious": census.spurious })
+pub fn counts_record(counts: &PatternCounts) -> Value {
+    json!({ "patterns_seen": counts.seen, "patterns_found": counts.found, "spurious": counts.spurious })
 }
 
 /// Patterns, and the evidence for their number.
@@ -338,8 +338,8 @@ impl Report {
         if let Some(evidence) = &self.evidence {
             text += &evidence_words(evidence, self.start.findings.len());
         }
-        if let Some(census) = source.pattern_counts(&self.start.dictionary)? {
-            text += &census_words(&census);
+        if let Some(counts) = source.pattern_counts(&self.start.dictionary)? {
+            text += &counts_words(&counts);
         }
         let patterns = options.patterns_out.iter().filter(|_| self.start.dictionary.patterns() > 0);
         for path in patterns.chain(&options.picture) {
@@ -447,9 +447,9 @@ impl Report {
             "findings": findings.collect::<Vec<_>>(),
             "evidence": self.evidence.as_ref().map(evidence_record),
         });
-        let census = source.pattern_counts(&start.dictionary)?;
-        if let (Some(record), Some(census)) = (record.as_object_mut(), census.as_ref().map(census_record)) {
-            record.extend(census.as_object().cloned().unwrap_or_default());
+        let counts = source.pattern_counts(&start.dictionary)?;
+        if let (Some(record), Some(counts)) = (record.as_object_mut(), counts.as_ref().map(counts_record)) {
+            record.extend(counts.as_object().cloned().unwrap_or_default());
         }
         Ok(record)
     }

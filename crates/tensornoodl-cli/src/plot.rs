@@ -1,13 +1,16 @@
-//! Convergence curves in the terminal: log10 of an error over the number of tensors.
+//! Plots in the terminal: convergence curves, and patterns in one line.
 
 use std::fmt::Write;
 
 use anstyle::Style;
 
-/// One curve.
+/// One convergence curve.
 pub struct Curve<'a> {
+    /// The name of the curve in the legend.
     pub label: &'a str,
+    /// The character of its points.
     pub glyph: char,
+    /// The style of its points.
     pub style: Style,
     /// The error after 0, 1, 2, ... tensors.
     pub errors: &'a [f64],
@@ -17,9 +20,9 @@ pub struct Curve<'a> {
 const WIDTH: usize = 64;
 const HEIGHT: usize = 17;
 
-/// Draws the curves into a box with decades on the left and tensors below.
+/// Draws curves of errors over the number of tensors, with a logarithmic scale of errors.
 pub fn convergence(curves: &[Curve<'_>]) -> String {
-    // Below 1e-17 there is only rounding; exact zeros are drawn there.
+    // Errors below 1e-17 are rounding errors; zeros are drawn there.
     let decade = |error: f64| error.max(1e-17).log10();
     let decades = || curves.iter().flat_map(|curve| curve.errors).map(|&error| decade(error));
     let top = decades().fold(f64::NEG_INFINITY, f64::max).ceil();
@@ -64,11 +67,11 @@ pub fn convergence(curves: &[Curve<'_>]) -> String {
     picture
 }
 
-/// A pattern in one line: features side by side, several to a cell where there are more than cells.
+/// Draws values as a line of at most `width` blocks. Where there are more values than blocks, a block shows the value of its part
+/// that is farthest from zero.
 pub fn sparkline(values: &[f64], width: usize) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let width = width.min(values.len()).max(1);
-    // Of the features in a cell, the one that is farthest from zero.
     let cells: Vec<f64> = (0..width)
         .map(|cell| {
             let some = &values[cell * values.len() / width..(cell + 1) * values.len() / width];

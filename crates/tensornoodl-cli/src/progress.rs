@@ -1,4 +1,4 @@
-//! Progress of long work, on stderr: a bar on a terminal, JSON lines where stderr is a file.
+//! Progress of long work, on stderr: a bar on a terminal, JSON lines elsewhere.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use tensornoodl::recovery;
 
-/// Where a recovery stands, shown to whoever waits.
+/// The progress of a recovery.
 pub struct Progress {
     bar: Option<ProgressBar>,
     lines: bool,
@@ -16,9 +16,9 @@ pub struct Progress {
 
 /// When the work is done.
 pub struct Goal {
-    /// Error of A to reach.
+    /// The relative error of A to reach.
     pub tolerance: f64,
-    /// Most steps.
+    /// The maximum number of steps.
     pub max_steps: u64,
 }
 
@@ -26,7 +26,7 @@ pub struct Goal {
 const TICKS: f64 = 1000.0;
 
 impl Progress {
-    /// Progress towards a goal; silent if `quiet`.
+    /// Starts to show progress towards a goal, or nothing if `quiet`.
     pub fn new(goal: Goal, quiet: bool) -> Progress {
         let terminal = io::stderr().is_terminal();
         let bar = (terminal && !quiet).then(|| {
@@ -37,7 +37,10 @@ impl Progress {
         Progress { bar, lines: !terminal && !quiet, last_line: Instant::now(), goal }
     }
 
-    /// Shows one more step.
+    /// Shows one more step; JSON lines at most once a second.
+    ///
+    /// # Errors
+    /// If stderr cannot be written.
     pub fn step(&mut self, progress: &recovery::Progress) -> io::Result<()> {
         let (step, error) = (progress.step.step, progress.error_a);
         if let Some(bar) = &self.bar {
@@ -51,14 +54,14 @@ impl Progress {
         Ok(())
     }
 
-    /// How much is done: decades of error towards the tolerance, or steps, whichever is further.
+    /// Returns the share of the work that is done: decades of error towards the tolerance, or steps, whichever is larger.
     fn share(&self, step: u64, error: f64) -> f64 {
         let decades = error.log10() / self.goal.tolerance.log10();
         let steps = step as f64 / self.goal.max_steps as f64;
         decades.clamp(0.0, 1.0).max(steps)
     }
 
-    /// Removes the bar.
+    /// Removes the bar from the terminal.
     pub fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -66,11 +69,11 @@ impl Progress {
     }
 }
 
-/// Work whose length is not known, shown on a terminal.
+/// A spinner on a terminal, for work of unknown length.
 pub struct Spinner(Option<ProgressBar>);
 
 impl Spinner {
-    /// Turns until it is finished; nothing if `quiet`, or where stderr is not a terminal.
+    /// Starts the spinner, unless `quiet` is set or stderr is no terminal.
     pub fn new(what: &'static str, quiet: bool) -> Spinner {
         Spinner((io::stderr().is_terminal() && !quiet).then(|| {
             let bar = ProgressBar::new_spinner().with_message(what);
@@ -79,14 +82,14 @@ impl Spinner {
         }))
     }
 
-    /// Says how much is done, from 0 to 1.
+    /// Shows the share of repeated searches that are done, from 0 to 1.
     pub fn done(&self, share: f64) {
         if let Some(bar) = &self.0 {
-            bar.set_message(format!("looking again and again: {:.0} %", 100.0 * share));
+            bar.set_message(format!("repeating the search: {:.0} %", 100.0 * share));
         }
     }
 
-    /// Removes it.
+    /// Removes the spinner from the terminal.
     pub fn finish(&self) {
         self.0.iter().for_each(ProgressBar::finish_and_clear);
     }

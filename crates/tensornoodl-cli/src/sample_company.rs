@@ -1,7 +1,7 @@
-//! A year of e-mail of a firm that never was: groups of people, each with its own rhythm over the hours of the week.
+//! A year of e-mail of an invented company: groups of people, each with its own rhythm over the hours of the week.
 //!
-//! Whoever writes in a group does so at the hours of its rhythm, most weeks but not all, some people more than others. Some
-//! mail comes at other hours, and some between people who have nothing to do with each other.
+//! The members of a group write to each other at the hours of its rhythm, in most weeks, some people more than others. Some mail is
+//! sent at other hours, and some between people who share no group.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -11,22 +11,22 @@ use jiff::civil::{Date, date};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// People who write to each other, and when.
+/// People who write to each other at certain hours of the week.
 pub(crate) struct Group {
     pub(crate) name: &'static str,
     /// The rhythm in words.
     pub(crate) when: &'static str,
-    /// Numbers of people.
+    /// The people who write, as indices into [`PEOPLE`].
     pub(crate) senders: Vec<usize>,
-    /// And to whom they write.
+    /// The people they write to, as indices into [`PEOPLE`].
     pub(crate) receivers: Vec<usize>,
-    /// For each hour of the week, from Monday's first: how likely it is that the one writes to the other.
+    /// For each hour of the week, from Monday 0:00 on: the probability that a sender writes to a receiver.
     pub(crate) rhythm: Vec<f64>,
-    /// Its first month, from 1.
+    /// The first month of the group, from 1.
     pub(crate) since: i8,
 }
 
-/// None of them is anyone.
+/// All people of the company. The names are invented.
 pub(crate) const PEOPLE: [&str; 50] = [
     // Support.
     "Abel Tornquill",
@@ -95,41 +95,49 @@ const FRONT_OFFICE: Range<usize> = 46..50;
 const ALL_OTHERS: Range<usize> = 0..46;
 const RELEASERS: Range<usize> = 20..25;
 
-/// The year; it begins on a Monday.
+/// The first day of the year, a Monday.
 const FIRST: Date = date(2024, 1, 1);
 
-/// Everyone writes, and is written to, with a strength between these: the most active two never miss their hour.
+/// The range of the activity of a sender and of a receiver; the product of both multiplies the probabilities of the rhythm.
 const ACTIVITY: Range<f64> = 0.63..1.05;
 
-/// For each mail of a group's rhythm, mails at any hour of the week between the same two.
+/// Mails between two members at hours outside the rhythm, as a share of their mails of the rhythm.
 const OFF: f64 = 0.15;
 
-/// Mails a week between any two people.
+/// Mails per week between people who are drawn from the whole company.
 const STRAY: f64 = 10.0;
 
-/// Some days of the week, and hours of each with how likely they are.
+/// Days of the week, and the hours of each day with their probabilities.
 type Beat<'a> = (Range<usize>, &'a [(usize, f64)]);
 
-/// All that is planted.
-pub(crate) fn groups() -> Vec<Group> {
-    let people = |parts: &[Range<usize>]| -> Vec<usize> { parts.iter().cloned().flatten().collect() };
-    let rhythm = |parts: &[Beat<'_>]| {
-        let mut week = vec![0.0; 7 * 24];
-        for (days, hours) in parts {
-            for day in days.clone() {
-                hours.iter().for_each(|(hour, chance)| week[24 * day + hour] = *chance);
-            }
+fn people(parts: &[Range<usize>]) -> Vec<usize> {
+    parts.iter().cloned().flatten().collect()
+}
+
+/// Returns the probabilities of all hours of the week.
+fn rhythm(beats: &[Beat<'_>]) -> Vec<f64> {
+    let mut week = vec![0.0; 7 * 24];
+    for (days, hours) in beats {
+        for day in days.clone() {
+            hours.iter().for_each(|(hour, chance)| week[24 * day + hour] = *chance);
         }
-        week
-    };
-    let team = |name, when, members: &[Range<usize>], rhythm: Vec<f64>| Group {
-        name,
-        when,
-        senders: people(members),
-        receivers: people(members),
-        rhythm,
-        since: 1,
-    };
+    }
+    week
+}
+
+/// Returns a group whose members write to each other all year.
+fn team(name: &'static str, when: &'static str, members: &[Range<usize>], rhythm: Vec<f64>) -> Group {
+    Group { name, when, senders: people(members), receivers: people(members), rhythm, since: 1 }
+}
+
+/// Returns all groups of the company.
+pub(crate) fn groups() -> Vec<Group> {
+    let mut groups = departments();
+    groups.extend(other_groups());
+    groups
+}
+
+fn departments() -> Vec<Group> {
     vec![
         team(
             "Support",
@@ -161,6 +169,11 @@ pub(crate) fn groups() -> Vec<Group> {
             &[WAREHOUSE],
             rhythm(&[(0..6, &[(4, 0.6), (5, 1.0)]), (0..5, &[(12, 0.9)])]),
         ),
+    ]
+}
+
+fn other_groups() -> Vec<Group> {
+    vec![
         Group {
             receivers: people(&[ALL_OTHERS]),
             ..team(
@@ -200,10 +213,10 @@ pub(crate) fn groups() -> Vec<Group> {
     ]
 }
 
-/// The table: a line for each mail, in order. It is drawn by chance, and always the same.
+/// Returns the table of mails as CSV, ordered by time. The random draws have a fixed seed, so the table is always equal.
 pub(crate) fn mail(groups: &[Group]) -> String {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
-    // How likely two people of a group write at an hour of its rhythm, and at any other.
+    // For each pair of a group: the factor of the rhythm, and the probability at any other hour.
     let mut pairs = Vec::new();
     for group in groups {
         let mut draw =

@@ -49,7 +49,7 @@ pub fn ladder(rungs: &[HeldOut], taken: usize, name: &str) -> String {
         (left + width / 2.0, top + height + 42.0),
         "middle",
         "",
-        "patterns, those that explain most first",
+        "patterns, ordered by the energy they explain",
     );
     if taken > 0 {
         let x = x_of(taken);
@@ -65,8 +65,8 @@ pub fn ladder(rungs: &[HeldOut], taken: usize, name: &str) -> String {
     let agree: Vec<(usize, f64)> =
         rungs.iter().map(|rung| (rung.patterns, rung.agree as f64 / rung.patterns as f64)).collect();
     let legends = [
-        (energy, BLUE, "energy explained in fibers they were not found in"),
-        (agree, ORANGE, "of the patterns of one half, those that the other half has too"),
+        (energy, BLUE, "energy explained in fibers that the patterns were not found in"),
+        (agree, ORANGE, "share of the patterns of one half that the other half has too"),
     ];
     for (line, (points, color, words)) in legends.into_iter().enumerate() {
         let at: Vec<String> = points

@@ -1,69 +1,71 @@
-//! A table of events on the command line: which file, and what is made of it.
+//! A table or an array on the command line: the file, and the axes, values and filters that make tensors of it.
 
 use std::path::{Path, PathBuf};
 
 use tensornoodl_data::{Axis, Error, Events, Filter, Query, Value, table};
 
+use crate::program::wrong;
+
+/// The options that all commands with a table share.
 #[derive(clap::Args)]
 pub struct TableArgs {
-    /// A CSV file whose first line names the columns, also packed by gzip, or a Parquet file; - for CSV from standard input.
-    /// Or an array, as its name says: .npy, .npz (one array, or fibers, p x n, and places, p x 2), .tns or .tns.gz; its columns are 1,
-    /// 2 and 3, the indices along its axes, and value.
+    /// A table: CSV whose first line names the columns (also compressed by gzip), Parquet, or - for CSV from standard input. Or an
+    /// array: .npy, .npz (one array, or fibers, p x n, and places, p x 2), .tns or .tns.gz. The columns of an array are 1, 2 and 3, the
+    /// indices along its axes, and value.
     #[arg(value_name = "TABLE")]
     path: PathBuf,
-    /// What patterns extend over: a column, month(c), week(c) (from Sunday on, and from 1 January on), day(c), hour(c), weekday(c),
-    /// weekhour(c), bin(c,width),
-    /// grid(x,y,12x10,lowest x:highest x,lowest y:highest y), or court(x,y,12x10) for half a basketball court.
-    /// [default: of an array axis 1, the others are rows and cols]
+    /// What patterns extend over: a column c, month(c), week(c) (weeks begin on Sunday, the first one on 1 January), day(c), hour(c),
+    /// weekday(c), weekhour(c), bin(c,width), grid(x,y,12x10,lowest x:highest x,lowest y:highest y), or court(x,y,12x10) for half a
+    /// basketball court [default: axis 1 of an array; its other axes are rows and cols].
     #[arg(long, value_name = "AXIS")]
     feature: Option<String>,
-    /// Who takes part.
+    /// Who takes part: a column, or any other axis that --feature can be.
     #[arg(long, value_name = "AXIS")]
     row: Option<String>,
-    /// With whom.
+    /// With whom: a column, or any other axis that --feature can be.
     #[arg(long, value_name = "AXIS")]
     col: Option<String>,
-    /// What makes a tensor of the stream; without it there is one.
+    /// The time axis of the stream: each of its values is a step with a tensor [default: one tensor].
     #[arg(long, value_name = "AXIS")]
     step: Option<String>,
-    /// What a cell holds: count, sum(column) or mean(column) [default: count, of an array sum(value)].
+    /// What a cell holds: count, sum(column) or mean(column) [default: count; sum(value) for an array].
     #[arg(long)]
     value: Option<String>,
-    /// Divide cells by the number of distinct values of this column among the events of their row, col and step.
+    /// Divide each cell by the number of distinct values of this column among the events of its row, col and step.
     #[arg(long, value_name = "COLUMN")]
     average_over: Option<String>,
-    /// Only so many rows, those with most events.
+    /// Keep only the N rows with most events, at least 1.
     #[arg(long, value_name = "N")]
     keep_rows: Option<usize>,
-    /// Only events with this, such as type=to, points>=2 or from!=@to (@ stands before a column); may be given again.
+    /// Use only events that fulfil this, such as type=to, points>=2 or from!=@to (@ marks a column); may be given several times.
     #[arg(long = "where", value_name = "FILTER")]
     filters: Vec<String>,
-    /// Rows and cols are the same people: either axis gets the labels of both.
+    /// Rows and cols are the same people: both axes get the labels of both.
     #[arg(long, conflicts_with = "keep_rows")]
     square: bool,
-    /// Names for rows and cols from a second table: its file, the column with the labels, and that with the names.
+    /// Names for rows and cols from a second table: its file, its column of labels, and its column of names.
     #[arg(long, value_name = "FILE(LABEL,NAME)")]
     names: Option<String>,
-    /// What rows and cols belong to, from a second table: groups that are found are compared with it.
+    /// Known groups of rows and cols from a second table: its file, its column of labels, and its column of groups. Groups that
+    /// are found are compared with them.
     #[arg(long, value_name = "FILE(LABEL,GROUP)")]
     groups: Option<String>,
 }
 
 impl TableArgs {
-    /// As people know the table.
+    /// Returns the name of the table for messages.
     pub fn name(&self) -> String {
         self.path.display().to_string()
     }
 
+    /// Returns what to count in the table.
+    ///
+    /// # Errors
+    /// If an axis, a filter or a value cannot be parsed, an axis is missing, or `--keep-rows` is 0.
     pub fn query(&self) -> Result<Query, Error> {
         let keep_rows = self.keep_rows;
         if keep_rows == Some(0) {
-            return Err(tensornoodl::Error::Parameter {
-                name: "keep_rows",
-                value: "0".into(),
-                rule: "at least 1".into(),
-            }
-            .into());
+            return Err(wrong("keep_rows", 0, "at least 1").into());
         }
         let [feature, row, col] = self.axes()?;
         let value = if self.is_array() { "sum(value)" } else { "count" };
@@ -86,7 +88,7 @@ impl TableArgs {
         table::is_array(&self.path)
     }
 
-    /// What a pattern extends over, who takes part, and with whom. Those of an array that are not given are its other axes.
+    /// Returns the axes of features, rows and cols. For an array, those that are not given are its other axes, in order.
     fn axes(&self) -> Result<[Axis; 3], Error> {
         let given = [("--feature", &self.feature), ("--row", &self.row), ("--col", &self.col)];
         let mut axes = Vec::new();
@@ -102,15 +104,13 @@ impl TableArgs {
                 let axis = free.next().map(|axis| self.axis(axis));
                 let rule = "a column of the table, or made of columns; --feature, --row and --col are all needed, but for \
                             arrays (.npy, .npz, .tns)";
-                let missing =
-                    tensornoodl::Error::Parameter { name, value: "missing".into(), rule: rule.into() };
-                axis.unwrap_or(Err(missing.into()))
+                axis.unwrap_or_else(|| Err(wrong(name, "missing", rule).into()))
             }
         };
         Ok([axis(0)?, axis(1)?, axis(2)?])
     }
 
-    /// An axis as it is written. Indices of an array are numbers, and of features also those between that never occur.
+    /// Parses an axis. The indices of an array are numbers: features also have the indices between them that never occur.
     fn axis(&self, text: &str) -> Result<Axis, Error> {
         match text.parse()? {
             Axis::Column(name) if self.is_array() && table::ARRAY_COLUMNS[..3].contains(&name.as_str()) => {
@@ -120,12 +120,15 @@ impl TableArgs {
         }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads it.
+    /// Reads and counts the table.
+    ///
+    /// # Errors
+    /// If the query is wrong or the file cannot be read.
     pub fn read(&self) -> Result<Events, Error> {
         table::read(&self.path, self.query()?)
     }

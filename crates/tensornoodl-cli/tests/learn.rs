@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use assert_cmd::cargo::cargo_bin;
-use common::{folder, noodl, stderr, stdout};
+use common::{folder, noodl, program, stderr, stdout};
 use serde_json::Value;
 
 /// E-mails of a firm: two teams, one busy in spring, one in autumn, over two years; each team writes within itself.
@@ -137,7 +136,7 @@ fn a_stream_that_was_killed_ends_in_the_same_bits() {
         if anew && model.exists() {
             fs::remove_file(&model).unwrap();
         }
-        let mut run = Command::new(cargo_bin!("noodl"))
+        let mut run = Command::new(program("noodl"))
             .args(args.split_whitespace())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -368,7 +367,7 @@ fn limited(limit: &str, args: &str) -> std::process::Output {
     // A file that is too large is then an error and not the end.
     let script = format!("trap '' XFSZ; ulimit {limit}; exec \"$0\" {args}");
     let mut shell = Command::new("sh");
-    shell.args(["-c", &script]).arg(cargo_bin!("noodl")).env("RAYON_NUM_THREADS", "1").output().unwrap()
+    shell.args(["-c", &script]).arg(program("noodl")).env("RAYON_NUM_THREADS", "1").output().unwrap()
 }
 
 /// Ten events in a space of 1e9 x 1e9 places, in 300 MB of addresses.

@@ -2,25 +2,20 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[cfg(feature = "mpi")]
 mod common;
 
-#[cfg(not(feature = "mpi"))]
-fn main() {}
-
-#[cfg(feature = "mpi")]
 fn main() {
+    #[cfg(feature = "mpi")]
     if std::env::var_os("OMPI_COMM_WORLD_RANK").is_some() {
         return rank::main();
     }
-    let Some(_turn) = common::mpi::turn() else { return };
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    for (name, test) in jobs::ALL {
-        if wanted.is_empty() || wanted.iter().any(|part| name.contains(part)) {
-            test();
-            common::mpi::say(&format!("test {name} ... ok"));
-        }
-    }
+    run_tests!(common::mpi::no_mpi() => [
+        jobs::messages_in_pieces,
+        jobs::a_panic_ends_the_job,
+        jobs::a_rank_that_exits_ends_the_job,
+        jobs::a_slow_rank_is_waited_for,
+        jobs::a_rank_that_does_not_leave_ends_the_job,
+    ])
 }
 
 /// What a rank does, by its first argument.
@@ -80,19 +75,10 @@ mod rank {
     }
 }
 
-#[cfg(feature = "mpi")]
 mod jobs {
     use std::time::{Duration, Instant};
 
-    use crate::common::mpi::{Ended, Job, launcher};
-
-    pub(crate) const ALL: [(&str, fn()); 5] = [
-        ("messages_in_pieces", messages_in_pieces),
-        ("a_panic_ends_the_job", a_panic_ends_the_job),
-        ("a_rank_that_exits_ends_the_job", a_rank_that_exits_ends_the_job),
-        ("a_slow_rank_is_waited_for", a_slow_rank_is_waited_for),
-        ("a_rank_that_does_not_leave_ends_the_job", a_rank_that_does_not_leave_ends_the_job),
-    ];
+    use crate::common::mpi::{Ended, Job, launcher, turn};
 
     fn job(ranks: usize, words: &str, seconds: u64) -> Ended {
         let mut command = launcher(ranks);
@@ -101,7 +87,8 @@ mod jobs {
     }
 
     /// Messages of few elements: what is longer than MPI can count is sent in pieces.
-    fn messages_in_pieces() {
+    pub(crate) fn messages_in_pieces() {
+        let _turn = turn();
         for (ranks, most) in [(3, 1), (3, 7), (4, 64), (2, 1000), (3, usize::MAX)] {
             let ended = job(ranks, &format!("pieces {most}"), 60);
             assert!(ended.status.success(), "{ranks} ranks, {most}: {}", ended.stderr);
@@ -109,7 +96,8 @@ mod jobs {
     }
 
     /// On the thread that speaks to MPI, and on another.
-    fn a_panic_ends_the_job() {
+    pub(crate) fn a_panic_ends_the_job() {
+        let _turn = turn();
         for how in ["panic", "panic-elsewhere"] {
             let ended = job(3, how, 10);
             assert_ne!(ended.code(), 0, "{how}");
@@ -119,7 +107,8 @@ mod jobs {
         }
     }
 
-    fn a_rank_that_exits_ends_the_job() {
+    pub(crate) fn a_rank_that_exits_ends_the_job() {
+        let _turn = turn();
         for code in [0, 7] {
             let ended = job(3, &format!("exit {code}"), 10);
             assert_ne!(ended.code(), 0, "{code}: {}", ended.stderr);
@@ -129,13 +118,15 @@ mod jobs {
     }
 
     /// One that computes for long, but less than patience.
-    fn a_slow_rank_is_waited_for() {
+    pub(crate) fn a_slow_rank_is_waited_for() {
+        let _turn = turn();
         let ended = job(3, "slow", 30);
         assert!(ended.status.success() && ended.stderr.is_empty(), "{}", ended.stderr);
     }
 
     /// MPI's own end waits as well, where nobody asks for how long: 3 s of patience and 10 more.
-    fn a_rank_that_does_not_leave_ends_the_job() {
+    pub(crate) fn a_rank_that_does_not_leave_ends_the_job() {
+        let _turn = turn();
         let begun = Instant::now();
         let ended = job(3, "leave", 20);
         assert_ne!(ended.code(), 0);

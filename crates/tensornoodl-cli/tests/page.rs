@@ -1,6 +1,6 @@
-//! The page about a model, in a real browser.
+//! Pages about models, in a real browser.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -8,8 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use assert_cmd::cargo::cargo_bin;
-use common::browser;
+use common::{browser, folder, no_browser, program, stdout};
 
 /// Moves the slider, looks for a row, and writes down what it sees and what went wrong.
 const VISITOR: &str = r##"<script>
@@ -57,20 +56,15 @@ fn table() -> String {
     text
 }
 
-#[test]
 fn the_page_works_in_a_browser() {
-    let Some(browser) = browser() else {
-        eprintln!("skipped: the page in a browser, as there is none");
-        return;
-    };
+    let browser = browser().unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("mail.csv"), table()).unwrap();
     let args = "learn mail.csv --feature hour(time) --row from --col to --step month(time) -o mail.safetensors \
                 --report mail.html";
-    let learned =
-        Command::new(cargo_bin!("noodl")).current_dir(&folder).args(args.split_whitespace()).output();
+    let learned = Command::new(program("noodl")).current_dir(&folder).args(args.split_whitespace()).output();
     assert!(learned.unwrap().status.success());
     let page = fs::read_to_string(folder.join("mail.html")).unwrap();
     let visited = folder.join("visited.html");
@@ -94,4 +88,28 @@ fn the_page_works_in_a_browser() {
         assert_eq!(seen["alike"], serde_json::json!(["bob", "cid", "dot"]), "{seen}");
         assert_eq!(seen["wide"], true, "nothing sticks out at {width}: {seen}");
     }
+}
+
+fn the_page_of_the_demo_opens_without_an_error() {
+    let browser = browser().unwrap();
+    let folder = folder("the_page_of_the_demo_opens_without_an_error");
+    let demo = Command::new(program("noodl"))
+        .current_dir(&folder)
+        .args(["demo", "--output", "a folder/of mine"])
+        .output();
+    assert!(demo.unwrap().status.success());
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--virtual-time-budget=2000"])
+        .args(["--enable-logging=stderr", "--v=0"])
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .arg(format!("file://{}", folder.join("a%20folder/of%20mine/mail.html").display()))
+        .output()
+        .unwrap();
+    let (dom, log) = (stdout(&output), String::from_utf8_lossy(&output.stderr).into_owned());
+    assert_eq!(dom.matches("<section class=\"card\" id=\"pattern-").count(), 9);
+    assert!(dom.contains("Abel Tornquill") && !log.contains("CONSOLE"), "{log}");
+}
+
+fn main() {
+    run_tests!(no_browser() => [the_page_works_in_a_browser, the_page_of_the_demo_opens_without_an_error])
 }

@@ -1,6 +1,8 @@
-//! The pages that lead through real tables: their commands are run wherever NOODL_DATA is set.
+//! The pages that lead through real tables: their commands are run where NOODL_DATA is set.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,18 +10,14 @@ use std::process::Command;
 use std::{env, fs};
 
 /// Runs all commands of a page in a folder of its own; the output of each by its first words, without quotes.
-fn walk(page: &str) -> Option<BTreeMap<String, String>> {
-    let Some(data) = env::var_os("NOODL_DATA") else {
-        eprintln!("NOODL_DATA is not set: the commands of docs/{page} were skipped");
-        return None;
-    };
+fn walk(page: &str) -> BTreeMap<String, String> {
+    let data = env::var_os("NOODL_DATA").unwrap();
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let text = fs::read_to_string(root.join("docs").join(page)).unwrap();
     let folder = env::temp_dir().join(format!("noodl-walk-{page}-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
-    let program = PathBuf::from(env!("CARGO_BIN_EXE_noodl"));
     let path = env::var("PATH").unwrap();
-    let path = format!("{}:{path}", program.parent().unwrap().display());
+    let path = format!("{}:{path}", common::program("noodl").parent().unwrap().display());
     let mut outputs = BTreeMap::new();
     for block in text.split("```sh\n").skip(1) {
         let commands = block.split("```").next().unwrap().replace("\\\n", " ");
@@ -41,7 +39,7 @@ fn walk(page: &str) -> Option<BTreeMap<String, String>> {
         assert!(length < 2_000_000, "{} has {length} bytes", page.display());
     }
     fs::remove_dir_all(&folder).unwrap();
-    Some(outputs)
+    outputs
 }
 
 /// The output of the command that begins and ends so.
@@ -50,9 +48,8 @@ fn of<'o>(outputs: &'o BTreeMap<String, String>, begin: &str, end: &str) -> &'o 
     found.unwrap_or_else(|| panic!("no command {begin} ... {end}")).1
 }
 
-#[test]
 fn enron() {
-    let Some(outputs) = walk("enron.md") else { return };
+    let outputs = walk("enron.md");
     let stats = of(&outputs, "noodl stats", "--square");
     for part in ["44 features x 182 rows x 182 cols", "3007 of 33124 places", "9838, which add up to 34427"] {
         assert!(stats.contains(part), "{part}: {stats}");
@@ -66,9 +63,8 @@ fn enron() {
     }
 }
 
-#[test]
 fn nba() {
-    let Some(outputs) = walk("nba.md") else { return };
+    let outputs = walk("nba.md");
     let season = of(&outputs, "noodl show", "season.safetensors --top 3");
     assert!(season.contains("120 features), 100 rows, 30 cols, 27 of 27 steps learned"), "{season}");
     let seven = of(&outputs, "noodl show", "season-7.safetensors --at 2018-W51");
@@ -76,4 +72,8 @@ fn nba() {
     assert!((5..=7).contains(&patterns), "{seven}");
     let alike = of(&outputs, "noodl show", "--like 'James Harden'");
     assert_eq!(alike.lines().count(), 5, "{alike}");
+}
+
+fn main() {
+    run_tests!(common::no_data() => [enron, nba])
 }

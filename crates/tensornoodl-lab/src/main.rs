@@ -58,7 +58,7 @@ impl Program for Args {
             Command::Check(args) => args.options.threads(),
             Command::Pairs(args) => args.threads,
             Command::Bench(args) => args.threads(),
-            Command::Paper(_) => None,
+            Command::Paper(args) => args.threads(),
         }
     }
 

@@ -147,6 +147,7 @@ fn bad_input_is_refused_in_one_line() {
             "recover --patern 3",
             "unexpected argument '--patern' found (tip: a similar argument exists: '--patterns'); see noodl-lab recover --help",
         ),
+        ("recover --step paper", "step is paper, it must be left out: the update rule is --rule paper"),
         ("recover --rows many", "invalid value 'many' for '--rows <ROWS>'"),
         ("recovery", "unrecognized subcommand 'recovery' (tip: a similar subcommand exists: 'recover')"),
     ];
@@ -187,10 +188,9 @@ fn a_closed_pipe_is_not_a_failure() {
 }
 
 #[test]
+#[cfg_attr(not(target_os = "linux"), ignore = "no /dev/full")]
 fn output_that_cannot_be_written_is_a_failure() {
-    let Ok(full) = fs::OpenOptions::new().write(true).open("/dev/full") else {
-        return eprintln!("skipped: no /dev/full on this system");
-    };
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut command = Command::new(program("noodl-lab"));
     let output =
         command.args(["recover", "--json", "-q"]).stdout(full).stderr(Stdio::piped()).output().unwrap();
@@ -277,4 +277,80 @@ fn bench_start_compares_with_the_naive() {
     assert!(score(1) < 0.95 && score(2) < score(0), "{cells:?}");
     let output = lab("bench start --code-sizes 0.5");
     assert_eq!((output.status.code(), stderr(&output).contains("code_sizes is 0.5")), (Some(2), true));
+}
+
+#[test]
+fn planted_tensors_are_checked() {
+    let plan = "patterns=30,rows=60,cols=60,alpha=0.1,beta=0.1";
+    let lines = json(&format!("check --synthetic {plan},noise=0.2 --evidence --json"));
+    let (found, checks) = lines.split_last().unwrap();
+    assert!(checks.len() >= 9 && checks.iter().all(|line| line["type"] == "check"));
+    assert_eq!(found["type"], "patterns");
+    assert_eq!((&found["patterns_found"], &found["spurious"]), (&found["patterns_seen"], &0.into()));
+    let rungs = found["evidence"]["ladder"].as_array().unwrap();
+    assert!(rungs.len() >= 20 && found["evidence"]["seeds"].as_array().unwrap().len() == 4);
+    assert!(found["scale"]["noise"].as_f64().unwrap() > 0.1);
+
+    let folder = folder("planted_tensors_are_checked");
+    let (patterns, picture) = (folder.join("a.csv"), folder.join("ladder.svg"));
+    let words = stdout(&lab(&format!(
+        "check --synthetic {plan} --evidence --picture {} --patterns-out {}",
+        picture.display(),
+        patterns.display()
+    )));
+    assert!(
+        words.contains("each clearer than any that chance finds") && words.contains("<- taken"),
+        "{words}"
+    );
+    assert!(words.contains("0 spurious") && words.contains("seven tenths"), "{words}");
+    let table = fs::read_to_string(&patterns).unwrap();
+    assert!(table.starts_with("pattern 1,pattern 2,") && table.lines().count() == 301, "{table}");
+    assert!(fs::read_to_string(&picture).unwrap().contains("30 taken"));
+    let asked = json("check --synthetic patterns=30,rows=50,cols=50 --patterns 4 --json").pop().unwrap();
+    assert_eq!(asked["patterns"], 4);
+}
+
+#[test]
+fn the_start_of_the_paper_finds_planted_patterns() {
+    let plan = "patterns=5,features=50,rows=40,cols=40,alpha=0.1,beta=0.1";
+    let pairs = &json(&format!("pairs --synthetic {plan} --json"))[0];
+    // Pairs that share a rare pattern are rarer still.
+    assert!(pairs["patterns_found"].as_u64() >= Some(4) && pairs["spurious"] == 0, "{pairs}");
+    assert!(pairs["hits"].as_array().unwrap().iter().all(|hits| hits.as_u64().unwrap() >= 3));
+    let words = stdout(&lab(&format!("pairs --synthetic {plan}")));
+    assert!(words.contains("hits a pattern") && words.contains("0 spurious"), "{words}");
+}
+
+#[test]
+fn wrong_plans_are_refused() {
+    for (args, code, says) in [
+        ("check --synthetic patterns=10,rows=1,cols=1", 3, "has 0 fibers that are not zero"),
+        ("check --synthetic features=1000000,patterns=10", 1, "GB of memory"),
+        ("check --synthetic noise=loud", 2, "noise is \"loud\", it must be a number"),
+        ("pairs --synthetic colour=3", 2, "is none of features, patterns"),
+        ("check --synthetic alpha=2", 2, "alpha is 2"),
+        ("check --synthetic --picture x.svg", 2, "--evidence"),
+    ] {
+        let output = lab(args);
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{args}: {message}");
+        assert!(message.contains(says) && message.lines().count() == 1, "{args}: {message}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn help_of_the_laboratory_names_every_command() {
+    for args in
+        ["--help", "recover --help", "bench limit --help", "bench scaling --help", "paper --help", "help"]
+    {
+        let output = lab(args);
+        assert!(output.status.success() && output.stderr.is_empty(), "{args}");
+        assert!(stdout(&output).contains("Usage: noodl-lab"), "{args}");
+    }
+    let help = stdout(&lab("--help"));
+    for part in ["recover", "check", "pairs", "bench", "paper", "Examples:", "Exit codes:"] {
+        assert!(help.contains(part), "{part}");
+    }
+    assert!(stdout(&lab("--version")).starts_with("noodl-lab "));
 }

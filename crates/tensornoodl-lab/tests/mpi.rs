@@ -1,26 +1,14 @@
-//! Jobs of several ranks end in the bits of one process. Without the feature `mpi`: that many copies at once are refused.
+//! Jobs of several ranks end in the bits of one process. A program that was built without the feature `mpi` refuses to run as several copies.
 
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../tensornoodl-cli/tests/common/mod.rs"]
 mod common;
 
-#[cfg(not(feature = "mpi"))]
 mod without {
-    use std::io::{self, Write};
     use std::process::{Command, Output};
 
     use crate::common::{program, stderr, stdout};
-
-    #[test]
-    fn it_is_said_that_mpi_was_not_tested() {
-        // Past the harness, which keeps what passing tests print.
-        writeln!(
-            io::stderr(),
-            "MPI was not tested: this build is without it; with Open MPI and libclang, `cargo test --release --features mpi` does"
-        )
-        .unwrap();
-    }
 
     const RECOVER: [&str; 5] = ["recover", "--rows=10", "--cols=10", "--max-steps=1", "-q"];
 
@@ -36,8 +24,7 @@ mod without {
         command.args(args).envs(variables.iter().copied()).output().unwrap()
     }
 
-    #[test]
-    fn copies_of_it_are_refused() {
+    pub(crate) fn copies_of_it_are_refused() {
         for (variables, times) in [
             ([("OMPI_COMM_WORLD_SIZE", "2"), ("OMPI_COMM_WORLD_RANK", "0")], "2 times"),
             ([("PMI_SIZE", "3"), ("PMI_RANK", "0")], "3 times"),
@@ -58,8 +45,7 @@ mod without {
         }
     }
 
-    #[test]
-    fn one_alone_is_not_refused() {
+    pub(crate) fn one_alone_is_not_refused() {
         for variables in [
             &[("OMPI_COMM_WORLD_SIZE", "1"), ("OMPI_COMM_WORLD_RANK", "0"), ("PMIX_RANK", "0")][..],
             // The script of a job of eight tasks, or a shell in one.
@@ -73,7 +59,6 @@ mod without {
     }
 }
 
-#[cfg(feature = "mpi")]
 mod with {
     use std::fs;
     use std::path::Path;
@@ -97,9 +82,8 @@ mod with {
         (same, near)
     }
 
-    #[test]
-    fn the_recovery_claim_has_the_same_bits() {
-        let Some(_turn) = turn() else { return };
+    pub(crate) fn the_recovery_claim_has_the_same_bits() {
+        let _turn = turn();
         let small = "recover --json --features 60 --patterns 30 --rows 60 --cols 50 --max-steps 6";
         for way in [
             "--tolerance 0",
@@ -147,9 +131,8 @@ mod with {
         }
     }
 
-    #[test]
-    fn a_table_becomes_the_same_model() {
-        let Some(_turn) = turn() else { return };
+    pub(crate) fn a_table_becomes_the_same_model() {
+        let _turn = turn();
         let folder = folder("mpi_a_table_becomes_the_same_model");
         let table = days(&folder, 40).display().to_string();
         let axes = format!("{table} --feature kind --row from --col to");
@@ -168,9 +151,8 @@ mod with {
     }
 
     /// Codes that lie on the thresholds, C / 2 and tau, to the bit: the last bit of a pattern decides.
-    #[test]
-    fn codes_at_the_thresholds() {
-        let Some(_turn) = turn() else { return };
+    pub(crate) fn codes_at_the_thresholds() {
+        let _turn = turn();
         let folder = folder("mpi_codes_at_the_thresholds");
         let table = folder.join("edge.csv");
         let mut text = String::from("step,feature,row,col,value\n");
@@ -196,9 +178,8 @@ mod with {
     }
 
     /// What a step costs in exchanges does not grow with the ranks, nor with the tensors.
-    #[test]
-    fn bytes_and_calls_of_a_step() {
-        let Some(_turn) = turn() else { return };
+    pub(crate) fn bytes_and_calls_of_a_step() {
+        let _turn = turn();
         let (n, m) = (20, 6);
         for rows in [40, 80] {
             for ranks in 2..=4 {
@@ -229,4 +210,12 @@ mod with {
             }
         }
     }
+}
+
+fn main() {
+    let built_with_mpi = cfg!(feature = "mpi").then(|| "built with the feature mpi".to_owned());
+    run_tests!(
+        built_with_mpi => [without::copies_of_it_are_refused, without::one_alone_is_not_refused],
+        common::mpi::no_mpi() => [with::the_recovery_claim_has_the_same_bits, with::a_table_becomes_the_same_model, with::codes_at_the_thresholds, with::bytes_and_calls_of_a_step]
+    )
 }

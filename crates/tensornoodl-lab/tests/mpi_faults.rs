@@ -1,6 +1,5 @@
 //! Whatever becomes of a rank, the job ends soon, says why, and leaves what was learned.
 
-#![cfg(feature = "mpi")]
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../tensornoodl-cli/tests/common/mod.rs"]
@@ -12,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::mpi::{Ended, Job, days, launcher, say, signal, turn};
+use common::mpi::{Ended, Job, days, launcher, no_mpi, say, signal, turn};
 use common::{folder, noodl, program, stderr, stdout};
 use rand::{RngExt, SeedableRng};
 
@@ -29,9 +28,8 @@ fn said(ended: &Ended) -> Vec<&str> {
 }
 
 /// A sentence for the user is said once, whoever finds what is wrong.
-#[test]
 fn what_is_wrong_is_said_once() {
-    let Some(_turn) = turn() else { return };
+    let _turn = turn();
     let folder = folder("mpi_what_is_wrong_is_said_once");
     let at = |name: &str| folder.join(name).display().to_string();
     let table = days(&folder, 20).display().to_string();
@@ -150,9 +148,8 @@ impl Stream {
 }
 
 /// Killed, whoever it is: the launcher ends the others.
-#[test]
 fn a_rank_that_is_killed() {
-    let Some(_turn) = turn() else { return };
+    let _turn = turn();
     let stream = Stream::new("mpi_a_rank_that_is_killed", 600);
     for rank in 0..3 {
         let job = stream.job(3, "300");
@@ -168,9 +165,8 @@ fn a_rank_that_is_killed() {
 }
 
 /// Stopped: nobody but the other ranks can know. They have 3 s of patience, and a few more to end.
-#[test]
 fn a_rank_that_is_stopped() {
-    let Some(_turn) = turn() else { return };
+    let _turn = turn();
     let stream = Stream::new("mpi_a_rank_that_is_stopped", 600);
     for rank in 0..3 {
         let job = stream.job(3, "3");
@@ -190,9 +186,8 @@ fn a_rank_that_is_stopped() {
 }
 
 /// A job that is suspended as a whole, for longer than its patience, goes on when it may.
-#[test]
 fn a_job_that_is_suspended_goes_on() {
-    let Some(_turn) = turn() else { return };
+    let _turn = turn();
     let stream = Stream::new("mpi_a_job_that_is_suspended_goes_on", 600);
     let job = stream.job(3, "2");
     let pids: Vec<u32> = job.ranks().into_iter().map(|(_, pid)| pid).collect();
@@ -206,9 +201,8 @@ fn a_job_that_is_suspended_goes_on() {
 }
 
 /// Without its launcher a job is nobody's; none of its ranks stays.
-#[test]
 fn a_launcher_that_is_killed() {
-    let Some(_turn) = turn() else { return };
+    let _turn = turn();
     let stream = Stream::new("mpi_a_launcher_that_is_killed", 600);
     let job = stream.job(3, "3");
     let now = Instant::now();
@@ -221,9 +215,8 @@ fn a_launcher_that_is_killed() {
 }
 
 /// One rank that is asked to end ends all of them, with what they have learned; so does a launcher that is asked.
-#[test]
 fn asked_to_end() {
-    let Some(_turn) = turn() else { return };
+    let _turn = turn();
     let stream = Stream::new("mpi_asked_to_end", 600);
     for (who, name) in [(Some(0), "TERM"), (Some(2), "TERM"), (Some(1), "INT"), (None, "TERM"), (None, "INT")]
     {
@@ -245,9 +238,8 @@ fn asked_to_end() {
 }
 
 /// The place to write to goes away in the middle.
-#[test]
 fn a_checkpoint_that_cannot_be_written() {
-    let Some(_turn) = turn() else { return };
+    let _turn = turn();
     let stream = Stream::new("mpi_a_checkpoint_that_cannot_be_written", 600);
     let job = stream.job(3, "300");
     let gone = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mpi_gone");
@@ -263,9 +255,8 @@ fn a_checkpoint_that_cannot_be_written() {
 }
 
 /// The script for Slurm, with a stand-in for `srun`: it goes on after a failure, with one rank fewer, and leaves what is wrong alone.
-#[test]
 fn the_slurm_script_goes_on() {
-    let Some(_turn) = turn() else { return };
+    let _turn = turn();
     let stream = Stream::new("mpi_the_slurm_script", 600);
     let bin = folder("mpi_the_slurm_script_bin");
     let srun = bin.join("srun");
@@ -304,9 +295,8 @@ fn the_slurm_script_goes_on() {
 }
 
 /// Fifty times kill -9, of any rank at any moment, and on with another number of them.
-#[test]
 fn a_stream_that_was_killed_ends_in_the_same_bits() {
-    let Some(_turn) = turn() else { return };
+    let _turn = turn();
     let stream = Stream::new("mpi_a_stream_that_was_killed", 200);
     let begun = Instant::now();
     stream.finish(2);
@@ -369,4 +359,8 @@ fn a_stream_that_was_killed_ends_in_the_same_bits() {
         ends + 1
     ));
     assert!(before > 0 && halves > 0 && stuck < 5, "{before} {halves} {stuck}");
+}
+
+fn main() {
+    run_tests!(no_mpi() => [what_is_wrong_is_said_once, a_rank_that_is_killed, a_rank_that_is_stopped, a_job_that_is_suspended_goes_on, a_launcher_that_is_killed, asked_to_end, a_checkpoint_that_cannot_be_written, the_slurm_script_goes_on, a_stream_that_was_killed_ends_in_the_same_bits])
 }

@@ -1,6 +1,5 @@
 //! Jobs over three hosts: network namespaces of this machine, made by the test and gone with it, with a name and an address each.
 
-#![cfg(all(feature = "mpi", target_os = "linux"))]
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../tensornoodl-cli/tests/common/mod.rs"]
@@ -12,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::mpi::{Job, days, say, signal, turn};
+use common::mpi::{Job, days, no_mpi, say, signal, turn};
 use common::{folder, lab, noodl, program, stderr, stdout};
 use serde_json::Value;
 
@@ -33,8 +32,8 @@ fn ip(words: &str) -> Result<(), String> {
 }
 
 impl Hosts {
-    /// Nothing where it is not allowed, and that is said.
-    fn new(test: &str) -> Option<Hosts> {
+    /// Makes the hosts. An error says why this machine does not allow it.
+    fn new(test: &str) -> Result<Hosts, String> {
         let name = format!("noodl-{}", std::process::id());
         let agent = folder(test).join("agent");
         let script = format!(
@@ -44,15 +43,7 @@ impl Hosts {
         fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
         // From here on whatever was made goes away again.
         let hosts = Hosts { name, agent };
-        match hosts.connect() {
-            Ok(()) => Some(hosts),
-            Err(why) => {
-                say(&format!(
-                    "MPI was not tested over hosts: no network namespaces can be made here ({why})"
-                ));
-                None
-            }
-        }
+        hosts.connect().map(|()| hosts)
     }
 
     fn connect(&self) -> Result<(), String> {
@@ -132,10 +123,9 @@ fn errors(lines: &str) -> Vec<String> {
     lines.lines().map(error).collect()
 }
 
-#[test]
 fn three_hosts_learn_what_one_process_does() {
-    let Some(_turn) = turn() else { return };
-    let Some(hosts) = Hosts::new("mpi_three_hosts_agent") else { return };
+    let _turn = turn();
+    let hosts = Hosts::new("mpi_three_hosts_agent").unwrap();
     let args = format!("{RECOVER} --max-steps 5");
     let (alone, team) =
         (lab(&args), hosts.job(&format!("noodl-lab {args}"), "60").end(Duration::from_secs(60)));
@@ -160,11 +150,10 @@ fn three_hosts_learn_what_one_process_does() {
 
 /// A link that goes down is nothing that a socket notices. With 5 s of patience all ranks are gone soon after, on either side; the launcher,
 /// which cannot reach the other side, and its helper there are asked to go 10 s later.
-#[test]
 fn a_host_that_is_cut_off() {
-    let Some(_turn) = turn() else { return };
+    let _turn = turn();
     for (host, who) in [(3, "rank 2"), (1, "ranks 1, 2")] {
-        let Some(hosts) = Hosts::new("mpi_a_host_that_is_cut_off") else { return };
+        let hosts = Hosts::new("mpi_a_host_that_is_cut_off").unwrap();
         let mut job = hosts.job(&format!("noodl-lab {RECOVER} --max-steps 1000000"), "5");
         job.has_lines(5);
         assert_eq!(job.ranks().len(), 3);
@@ -183,4 +172,9 @@ fn a_host_that_is_cut_off() {
         let sentence = format!("0 of 3 has waited 5 s for {who} in exchange");
         assert!(ended.stderr.contains(&sentence), "{}", ended.stderr);
     }
+}
+
+fn main() {
+    let no_hosts = || Hosts::new("mpi_hosts_probe").err().map(|why| format!("no network namespaces: {why}"));
+    run_tests!(no_mpi().or_else(no_hosts) => [three_hosts_learn_what_one_process_does, a_host_that_is_cut_off])
 }

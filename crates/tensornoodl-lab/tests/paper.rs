@@ -1,6 +1,6 @@
 //! `noodl-lab paper`, run as a user would.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr, clippy::print_stdout)]
+#![allow(clippy::unwrap_used)]
 
 #[path = "../../tensornoodl-cli/tests/common/mod.rs"]
 mod common;
@@ -119,8 +119,8 @@ fn one_tensor_is_given_to_methods_that_know_no_stream() {
 }
 
 #[test]
-fn enron_groups_by_fu() {
-    let folder = folder("enron_groups_by_fu");
+fn bad_tables_of_enron_are_refused() {
+    let folder = folder("bad_tables_of_enron_are_refused");
     let out = folder.join("out");
     let run = |data: &Path| lab(&format!("paper enron --data {} --output {}", data.display(), out.display()));
     // Bad tables are named, with line, value and rule, and nothing is written.
@@ -141,29 +141,4 @@ fn enron_groups_by_fu() {
         assert!(stderr(&refused).contains(message), "{}", stderr(&refused));
     }
     assert!(!out.exists());
-    let Some(data) = std::env::var_os("NOODL_DATA") else {
-        println!("skipped: Enron itself, as NOODL_DATA is not set");
-        return;
-    };
-    let output = run(Path::new(&data));
-    assert!(output.status.success(), "{}", stderr(&output));
-    let fits: Value = serde_json::from_str(&fs::read_to_string(out.join("enron.json")).unwrap()).unwrap();
-    let labels: Vec<&str> = fits["fits"][1]["groups"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|group| group["label"].as_str().unwrap())
-        .collect();
-    for label in ["Legal", "Pipeline", "Executive", "Trading"] {
-        assert!(labels.contains(&label), "{labels:?}");
-    }
-    // With weights of months, sizes add up to about the paper's 73, and the months of the crisis weigh least.
-    let weighted = &fits["fits"][0];
-    let size = |group: &Value| group["members"].as_array().unwrap().len();
-    let sizes: usize = weighted["groups"].as_array().unwrap().iter().map(size).sum();
-    assert!((65..=81).contains(&sizes), "{sizes}");
-    let weights: Vec<f64> =
-        weighted["weights"].as_array().unwrap().iter().map(|w| w.as_f64().unwrap()).collect();
-    let least = (0..44).min_by(|&a, &b| weights[a].total_cmp(&weights[b])).unwrap();
-    assert!((30..=38).contains(&least), "month {least}");
 }

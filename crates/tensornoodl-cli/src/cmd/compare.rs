@@ -1,4 +1,4 @@
-//! `noodl compare`: the patterns of two models, matched.
+//! `noodl compare`: matches the patterns of two models.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ const EXAMPLES: &str = "\
 Examples:
   noodl compare last-year.safetensors this-year.safetensors";
 
-/// Match the patterns of two models, each with the one it is most like.
+/// Match the patterns of two models, each with the most similar one.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
     /// A model file.
     first: PathBuf,
-    /// Another, with the same features.
+    /// Another model file, with the same features.
     second: PathBuf,
     /// Write one JSON object.
     #[arg(long)]

@@ -1,8 +1,8 @@
-//! `noodl demo`: the main job on two embedded defaults, no arguments: a planted stream, and a table with names.
+//! `noodl demo`: the method on two built-in examples, a planted stream and a table with names.
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,28 +27,28 @@ Examples:
   noodl demo
   noodl demo -o company
 
-It takes about two seconds. The first part shows that planted patterns come back to the last digit. The second writes \
-the e-mail of a firm that never was to mail.csv, learns from it as noodl learn would, into mail.safetensors, and makes a \
-page about it, mail.html.";
+The demo takes about two seconds. Its first part learns planted patterns back to the last digit. Its second part writes the \
+e-mail of an invented company to mail.csv, learns the model mail.safetensors from it as noodl learn does, and makes the page \
+mail.html about the model.";
 
 /// See it work: plant 150 patterns in a stream and learn them back, then find the groups in a year of e-mail.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
-    /// The folder for the table, the model and the page about it; those of an earlier demo are replaced.
+    /// Folder of the table, the model and the page; files of an earlier demo are replaced.
     #[arg(long, short, value_name = "FOLDER", default_value = "noodl-demo")]
     output: PathBuf,
 }
 
-/// Errors of this size are rounding.
+/// Errors up to this size are rounding errors.
 const EXACT: f64 = 1e-15;
-/// Where the paper stops.
+/// The relative error of A at which the paper stops.
 const PAPER_TOLERANCE: f64 = 1e-10;
 /// The paper's step size for 150 patterns.
 const PAPER_ETA_A: f64 = 40.0;
 const MAX_STEPS: u64 = 200;
 
-/// A pattern stands for a group if it is as much like its rhythm.
+/// A pattern stands for a group if the cosine of the pattern and the rhythm of the group is at least this.
 const FOUND: f64 = 0.9;
 
 const BOLD: Style = Style::new().bold();
@@ -57,9 +57,9 @@ const DIM: Style = Style::new().dimmed();
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let begun = Instant::now();
-    let out = Out::new(&args.output)?;
+    let files = Files::new(&args.output)?;
     recovery()?;
-    names(&out)?;
+    names(&files)?;
     writeln!(
         anstream::stdout(),
         "\n{DIM}{:.1} s in all; noodl-lab recover --help plants other sizes, sparsities and noise{DIM:#}",
@@ -68,20 +68,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The files that are written.
-struct Out {
+/// The files that the demo writes.
+struct Files {
     table: PathBuf,
     model: PathBuf,
     page: PathBuf,
 }
 
-impl Out {
-    /// Whether they can be written is known before any work.
-    fn new(folder: &Path) -> anyhow::Result<Out> {
+impl Files {
+    /// Makes the folder and checks that all files can be written, before any work.
+    fn new(folder: &Path) -> anyhow::Result<Files> {
         let cannot =
             |error| anyhow!("cannot write {}: {error}; --output names another folder", folder.display());
         fs::create_dir_all(folder).map_err(cannot)?;
-        // A folder whose name begins with a dash is no option of learn.
+        // The name of a folder that begins with a dash must not be taken for an option of learn.
         let dash = folder.as_os_str().as_encoded_bytes().starts_with(b"-");
         let folder = if dash { Path::new(".").join(folder) } else { folder.to_owned() };
         let [table, model, page] =
@@ -89,42 +89,67 @@ impl Out {
         for path in [&table, &model, &page] {
             files::check(path)?;
         }
-        Ok(Out { table, model, page })
+        Ok(Files { table, model, page })
     }
 
-    /// What `noodl learn` is told.
-    fn words(&self) -> Vec<OsString> {
+    /// Returns the arguments of `noodl learn`.
+    fn arguments(&self) -> Vec<OsString> {
         let axes = "--feature weekhour(time) --row from --col to --step month(time) --recipe log2";
-        let mut words = vec![self.table.clone().into_os_string()];
-        words.extend(axes.split(' ').map(OsString::from));
-        words.extend(["-o".into(), self.model.clone().into(), "--report".into(), self.page.clone().into()]);
-        words
+        let mut arguments = vec![self.table.clone().into_os_string()];
+        arguments.extend(axes.split(' ').map(OsString::from));
+        arguments.extend([
+            "-o".into(),
+            self.model.clone().into(),
+            "--report".into(),
+            self.page.clone().into(),
+        ]);
+        arguments
+    }
+
+    /// Returns the command that learns the model, as one types it.
+    fn command(&self, program: &str) -> String {
+        let arguments = self.arguments().into_iter().map(|word| word.to_string_lossy().into_owned());
+        learn::typed([program.to_owned(), "learn".into()].into_iter().chain(arguments))
     }
 }
 
-/// Planted patterns come back.
+/// Plants patterns in a stream and learns them back, with the adaptive rule and with the paper's.
 fn recovery() -> anyhow::Result<()> {
     let plan = Plan::default();
-    let bold = BOLD;
-    let ours_style = CYAN;
-    let paper_style = Style::new().fg_color(Some(AnsiColor::Yellow.into()));
     let mut out = anstream::stdout();
     writeln!(
         out,
-        "{bold}TensorNOODL{bold:#}: {} patterns of length {} are hidden in a stream of sparse tensors.\n\
+        "{BOLD}TensorNOODL{BOLD:#}: {} patterns of length {} are hidden in a stream of sparse tensors.\n\
          Each tensor is {} x {} x {}: every row and every col takes part in a few patterns,\n\
          other ones each time. Given are only the tensors and a rough guess of the patterns.\n",
         plan.patterns, plan.features, plan.features, plan.rows, plan.cols
     )?;
-
-    writeln!(out, "{bold} tensor   fibers   in a fiber   error of the patterns   supports{bold:#}")?;
     let planted = Planted::new(plan)?;
+    let (ours, errors) = by_adaptive_rule(&mut out, &planted)?;
+    let paper_errors = by_paper_rule(planted)?;
+    let curves = [
+        Curve {
+            label: "the paper's update rule (eta_a 40), with the same tensors",
+            glyph: '·',
+            style: Style::new().fg_color(Some(AnsiColor::Yellow.into())),
+            errors: &paper_errors,
+        },
+        Curve { label: "the adaptive update rule, the default", glyph: '●', style: CYAN, errors: &errors },
+    ];
+    writeln!(out, "\n{BOLD}error of the patterns over tensors seen{BOLD:#}\n{}", plot::convergence(&curves))?;
+    write_outcome(&mut out, &ours, &errors, &paper_errors)
+}
+
+/// Learns until the errors are rounding errors, with a line for each tensor. Returns the errors of A at the start and after each
+/// tensor.
+fn by_adaptive_rule(out: &mut impl Write, planted: &Planted) -> anyhow::Result<(Recovery, Vec<f64>)> {
+    writeln!(out, "{BOLD} tensor   fibers   in a fiber   error of the patterns   supports{BOLD:#}")?;
     let start = planted.paper_distance();
     writeln!(out, "{:>7}{:>34.1e}   {}", 0, start, bar(start))?;
-    let mut ours = Recovery::new(planted.clone(), start, Params::default())?;
+    let mut recovery = Recovery::new(planted.clone(), start, Params::default())?;
     let mut errors = vec![start];
     while errors.len() as u64 <= MAX_STEPS && errors[errors.len() - 1] > EXACT {
-        let now = ours.advance()?;
+        let now = recovery.advance()?;
         writeln!(
             out,
             "{:>7}{:>9}{:>13.2}{:>12.1e}   {:<15}{}",
@@ -137,44 +162,48 @@ fn recovery() -> anyhow::Result<()> {
         )?;
         errors.push(now.error_a);
     }
+    Ok((recovery, errors))
+}
 
+/// Learns as the paper does, up to its tolerance. Returns the errors of A at the start and after each tensor.
+fn by_paper_rule(planted: Planted) -> anyhow::Result<Vec<f64>> {
+    let start = planted.paper_distance();
     let rule = Rule::Paper { eta_a: PAPER_ETA_A };
-    let mut paper = Recovery::new(planted, start, Params { rule, ..Params::default() })?;
-    let mut paper_errors = vec![start];
+    let mut recovery = Recovery::new(planted, start, Params { rule, ..Params::default() })?;
+    let mut errors = vec![start];
     let goal = Goal { tolerance: PAPER_TOLERANCE, max_steps: MAX_STEPS };
     let mut progress = Progress::new(goal, false);
-    while paper_errors.len() as u64 <= MAX_STEPS && paper_errors[paper_errors.len() - 1] > PAPER_TOLERANCE {
-        let now = paper.advance()?;
-        paper_errors.push(now.error_a);
+    while errors.len() as u64 <= MAX_STEPS && errors[errors.len() - 1] > PAPER_TOLERANCE {
+        let now = recovery.advance()?;
+        errors.push(now.error_a);
         progress.step(&now)?;
     }
     progress.finish();
+    Ok(errors)
+}
 
-    let ours_label = "the adaptive step, the default";
-    let paper_label = "the paper's step (eta_a 40), the same tensors";
-    let curves = [
-        Curve { label: paper_label, glyph: '·', style: paper_style, errors: &paper_errors },
-        Curve { label: ours_label, glyph: '●', style: ours_style, errors: &errors },
-    ];
-    writeln!(out, "\n{bold}error of the patterns over tensors seen{bold:#}\n{}", plot::convergence(&curves))?;
-
+/// Compares what was planted with what was found.
+fn write_outcome(
+    out: &mut impl Write,
+    ours: &Recovery,
+    errors: &[f64],
+    paper_errors: &[f64],
+) -> anyhow::Result<()> {
     let outcome = ours.outcome()?;
-    let truth = ours.planted().true_dictionary();
-    let distances =
-        Matching::new(ours.learner().dictionary(), truth)?.distances(ours.learner().dictionary(), truth);
+    let (learned, truth) = (ours.learner().dictionary(), ours.planted().true_dictionary());
+    let distances = Matching::new(learned, truth)?.distances(learned, truth);
     let found = distances.iter().filter(|distance| **distance <= PAPER_TOLERANCE).count();
-    let reached = |errors: &[f64]| errors.iter().position(|error| *error <= PAPER_TOLERANCE);
-    let tensors = |errors: &[f64]| match reached(errors) {
+    let tensors = |errors: &[f64]| match errors.iter().position(|error| *error <= PAPER_TOLERANCE) {
         Some(tensors) => format!("{tensors} tensors"),
         None => format!("more than {MAX_STEPS} tensors"),
     };
     writeln!(
         out,
-        "{bold}planted{bold:#}   {} patterns; new rows and cols for each of {} tensors\n\
-         {bold}found{bold:#}     {found} of {} patterns: relative error {:.1e} of the patterns, {:.1e} of the codes,\n          \
+        "{BOLD}planted{BOLD:#}   {} patterns; new rows and cols for each of {} tensors\n\
+         {BOLD}found{BOLD:#}     {found} of {} patterns: relative error {:.1e} of the patterns, {:.1e} of the codes,\n          \
          {:.1e} of the row factors, {:.1e} of the col factors; {}\n\
-         {bold}needed{bold:#}    {} to {PAPER_TOLERANCE:.0e}; the paper's step {}; by tensor {} all patterns had appeared\n\
-         {bold}time{bold:#}      {:.2} s of learning",
+         {BOLD}needed{BOLD:#}    {} to {PAPER_TOLERANCE:.0e}; the paper's rule {}; by tensor {} all patterns had appeared\n\
+         {BOLD}time{BOLD:#}      {:.2} s of learning",
         ours.planted().plan().patterns,
         outcome.steps,
         distances.len(),
@@ -183,55 +212,67 @@ fn recovery() -> anyhow::Result<()> {
         outcome.error_b,
         outcome.error_c,
         if outcome.support { "every sign and support is right" } else { "some supports are wrong" },
-        tensors(&errors),
-        tensors(&paper_errors),
+        tensors(errors),
+        tensors(paper_errors),
         outcome.coverage_step.map_or("none".into(), |step| step.to_string()),
         outcome.learn_time.as_secs_f64(),
     )?;
     Ok(())
 }
 
-/// The same on a table with names: who belongs together, and when?
-fn names(to: &Out) -> anyhow::Result<()> {
+/// Learns from a table with names who belongs together, and when.
+fn names(files: &Files) -> anyhow::Result<()> {
     let mut out = anstream::stdout();
     let groups = sample_company::groups();
     let table = sample_company::mail(&groups);
-    files::write(&to.table, &table)?;
+    files::write(&files.table, &table)?;
+    write_introduction(&mut out, &groups, &table)?;
+    let planted = groups.iter().flat_map(|group| group.rhythm.iter().copied()).collect();
+    let planted = Dictionary::from_columns(7 * 24, planted)?;
+    let model = learn_months(&mut out, files, &groups, &planted, &table)?;
+    compare(&mut out, &groups, &planted, &model)?;
+    write_files(&mut out, files)
+}
+
+fn write_introduction(out: &mut impl Write, groups: &[Group], table: &str) -> io::Result<()> {
     let hours: Vec<String> = groups.iter().map(|group| format!("{} ({})", group.name, group.when)).collect();
-    let some: Vec<String> = table.lines().step_by(60_000).map(|line| format!("  {line}\n")).collect();
+    let lines: Vec<String> = table.lines().step_by(60_000).map(|line| format!("  {line}\n")).collect();
     writeln!(
         out,
-        "\n{BOLD}Now with names{BOLD:#}: a year of e-mail of a firm that never was, {} mails among {} people.\n\n{}\n{}\n",
+        "\n{BOLD}Now with names{BOLD:#}: a year of e-mail of an invented company, {} mails among {} people.\n\n{}\n{}\n",
         grouped(table.lines().count() - 1),
         PEOPLE.len(),
-        some.concat(),
+        lines.concat(),
         wrapped(&format!(
-            "{} groups write at hours of the week that are their own: {}. Some mail is sent at other hours, some between any \
-             two. The learner is not told who belongs to which group, how many there are, or that there are any. It reads one \
-             month after the other:",
+            "{} groups write at their own hours of the week: {}. Some mail is sent at other hours, and some between any two \
+             people. The learner does not know who belongs to which group, how many groups there are, or that there are any. \
+             It reads one month after the other:",
             groups.len(),
             hours.join(", ")
         ))
-    )?;
+    )
+}
 
-    let planted = groups.iter().flat_map(|group| group.rhythm.iter().copied()).collect();
-    let planted = Dictionary::from_columns(7 * 24, planted)?;
+/// Runs `noodl learn` on the table, with a line for each month.
+fn learn_months(
+    out: &mut impl Write,
+    files: &Files,
+    groups: &[Group],
+    planted: &Dictionary,
+    table: &str,
+) -> anyhow::Result<Model> {
     writeln!(out, "{BOLD}  month     mails   pairs   explained            patterns{BOLD:#}")?;
-    let words = to.words();
+    let arguments = files.arguments();
     let command = learn::Args::augment_args(clap::Command::new("learn").no_binary_name(true));
-    let matches = command.try_get_matches_from(words.iter().chain([&"--quiet".into()]))?;
+    let matches = command.try_get_matches_from(arguments.iter().chain([&"--quiet".into()]))?;
     let args = learn::Args::from_arg_matches(&matches)?;
-    let typed = |program: &str| {
-        let words = words.iter().map(|word| word.to_string_lossy().into_owned());
-        learn::typed([program.to_owned(), "learn".into()].into_iter().chain(words))
-    };
     let alone: Arc<dyn Team> = Arc::new(Solo);
-    let model = learn::learn(&args, &alone, &typed("noodl"), |step, model| {
+    learn::learn(&args, &alone, &files.command("noodl"), |step, model| {
         let (label, record) = (&model.card.steps[step], &model.card.history[step]);
         let share = 1.0 - record.fit * record.fit;
         let new = (record.patterns.saturating_sub(record.found)..record.patterns).filter(|_| step > 0);
-        let like = |pattern: usize| {
-            let (group, cosine) = nearest(model.learner.dictionary().pattern(pattern), &planted);
+        let named = |pattern: usize| {
+            let (group, cosine) = nearest(model.learner.dictionary().pattern(pattern), planted);
             let name = if cosine >= FOUND { groups[group].name } else { "nothing that was planted" };
             format!("   {CYAN}new: {name}{CYAN:#}")
         };
@@ -243,32 +284,35 @@ fn names(to: &Out) -> anyhow::Result<()> {
             100.0 * share,
             full(share),
             record.patterns,
-            new.map(like).collect::<String>()
+            new.map(named).collect::<String>()
         )
-    })?;
-    compare(&mut out, &groups, &planted, &model)?;
+    })
+}
 
-    let program =
-        std::env::args_os().next().map_or("noodl".into(), |name| name.to_string_lossy().into_owned());
-    let show = learn::typed([program.clone(), "show".into(), to.model.display().to_string()]);
-    let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.into()).display().to_string();
+/// Says which files were written, and how to make them again.
+fn write_files(out: &mut impl Write, files: &Files) -> anyhow::Result<()> {
+    let program = std::env::args_os().next();
+    let program = program.map_or("noodl".into(), |name| name.to_string_lossy().into_owned());
+    let show = learn::typed([program.clone(), "show".into(), files.model.display().to_string()]);
+    let absolute =
+        |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.into()).display().to_string();
     writeln!(
         out,
         "\n{BOLD}Written{BOLD:#}   {}\n          {}\n          {}\n\n\
          {BOLD}Look at{BOLD:#}   {CYAN}{}{CYAN:#} in a browser: every pattern, who takes part, month by month\n          \
-         {CYAN}{show}{CYAN:#} for the same in the terminal\n\n\
-         The same model, to the bit, from the table:\n\n{CYAN}{}{CYAN:#}\n\n\
+         {CYAN}{show}{CYAN:#} for the patterns in the terminal\n\n\
+         This command learns the same model, to the bit, from the table:\n\n{CYAN}{}{CYAN:#}\n\n\
          Your own table needs no more: what a pattern extends over, who takes part, and with whom.",
-        whole(&to.table),
-        whole(&to.model),
-        whole(&to.page),
-        to.page.display(),
-        typed(&program).replace(" --step", " \\\n  --step").replace(" --report", " \\\n  --report")
+        absolute(&files.table),
+        absolute(&files.model),
+        absolute(&files.page),
+        files.page.display(),
+        files.command(&program).replace(" --step", " \\\n  --step").replace(" --report", " \\\n  --report")
     )?;
     Ok(())
 }
 
-/// Planted and found, side by side.
+/// Prints planted and found groups side by side.
 fn compare(
     out: &mut impl Write,
     groups: &[Group],
@@ -340,19 +384,19 @@ fn cosine(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// The planted rhythm that a pattern is most like.
+/// Returns the index of the planted rhythm that is most similar to a pattern, and the cosine of both.
 fn nearest(pattern: &[f64], planted: &Dictionary) -> (usize, f64) {
     let cosines = (0..planted.patterns()).map(|group| (group, cosine(pattern, planted.pattern(group))));
     cosines.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_default()
 }
 
-/// A sparkline for each day, four hours to a cell.
+/// Draws a week as a sparkline for each day, with four hours in a cell.
 fn week(rhythm: &[f64]) -> String {
     let cells: Vec<char> = plot::sparkline(rhythm, 7 * 6).chars().collect();
     cells.chunks(6).map(|day| day.iter().chain([&' ']).collect::<String>()).collect()
 }
 
-/// 171234 as 171,234.
+/// Returns a number with commas between thousands, such as 171,234.
 fn grouped(number: usize) -> String {
     match number {
         0..1000 => number.to_string(),
@@ -360,7 +404,7 @@ fn grouped(number: usize) -> String {
     }
 }
 
-/// Words in lines of a terminal.
+/// Breaks a text into lines of at most 96 characters.
 fn wrapped(text: &str) -> String {
     let (mut lines, mut width) = (String::new(), 0);
     for word in text.split(' ') {
@@ -379,13 +423,13 @@ fn wrapped(text: &str) -> String {
     lines
 }
 
-/// Twelve cells, as many full as the share.
+/// Draws a share from 0 to 1 as a bar of twelve cells.
 fn full(share: f64) -> String {
     let cells = (12.0 * share.clamp(0.0, 1.0)).round() as usize;
     format!("{}{}", "█".repeat(cells), "░".repeat(12 - cells))
 }
 
-/// Twelve cells, from an error of 1 (all full) to rounding (empty).
+/// Draws an error as a bar of twelve cells, on a logarithmic scale from 1 (full) to 1e-16 (empty).
 fn bar(error: f64) -> String {
     full(1.0 + error.max(1e-16).log10() / 16.0)
 }

@@ -1,4 +1,4 @@
-//! `noodl encode`: codes of another table under the patterns of a model.
+//! `noodl encode`: the codes of another table for the patterns of a model.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ Examples:
   noodl encode mail.safetensors new-mail.csv > codes.csv
   cat new-mail.csv | noodl encode mail.safetensors - -o codes.csv
 
-The table is taken apart as the one that the model was learned from. The model stays as it is.";
+The table is counted with the axes, filters and recipe of the model. The model does not change.";
 
 /// Write the codes of a table: which patterns each row and col shows together, and how strongly.
 #[derive(clap::Args)]
@@ -20,9 +20,9 @@ The table is taken apart as the one that the model was learned from. The model s
 pub(crate) struct Args {
     /// A model file.
     model: PathBuf,
-    /// A table with the columns that the model was learned from; - for standard input.
+    /// A table with the columns that the model was learned from; - for CSV from standard input.
     table: PathBuf,
-    /// Names for rows and cols from a second table: its file, the column with the labels, and that with the names.
+    /// Names for rows and cols from a second table: its file, its column of labels, and its column of names.
     #[arg(long, value_name = "FILE(LABEL,NAME)")]
     names: Option<String>,
     /// The file to write [default: standard output].
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     files::apart(&[&args.model, &args.table], &outputs)?;
     outputs.iter().try_for_each(|path| files::check(path))?;
     let model = Model::load(&args.model)?;
-    // Files that a model names are not opened: it may come from anywhere.
+    // Files that a model names are not opened: the model may come from somebody else.
     let names = args.names.as_deref().map(str::parse).transpose()?;
     let query = Query { names, groups: None, ..model.card.query.clone() };
     let mut events = table::read(&args.table, query)?;

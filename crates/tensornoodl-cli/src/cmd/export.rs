@@ -18,20 +18,20 @@ use tensornoodl_data::{Model, files};
 const EXAMPLES: &str = "\
 Examples:
   noodl export mail.safetensors -o mail.csv      a line for each number, with its labels
-  noodl export mail.safetensors -o mail.parquet  the same lines in columns with types
+  noodl export mail.safetensors -o mail.parquet  the lines of the CSV file, with typed columns
   noodl export mail.safetensors -o mail.npz      for NumPy: patterns (m x n), rows_*, cols_*, card (JSON as bytes)
 
-Lines have the columns of (pattern, row or col), step, pattern, block, label and value. Block 1 are the factors of every \
-step; blocks 2 and 3 are the next singular pairs in the last step: further groups that share a pattern, if their values are not small. In NPZ these are \
-block_rows_* and block_cols_*, and all numbers count from 0.";
+Lines have the columns of (pattern, row or col), step, pattern, block, label and value. Block 1 holds the factors of every \
+step. Blocks 2 and 3 hold the next singular pairs of the last step: further groups that share a pattern, unless their values are \
+small. In NPZ, blocks 2 and 3 are block_rows_* and block_cols_*, and all numbers count from 0.";
 
-/// Write the numbers of a model for other programs; the end of the file's name says how.
+/// Write the numbers of a model for other programs; the extension of the file says in which format.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
     /// A model file.
     model: PathBuf,
-    /// The file to write, .csv, .parquet or .npz.
+    /// The file to write: .csv, .parquet or .npz.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 }
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Some("npz") => npz(&model)?,
         other => {
             let (name, value) =
-                ("output", other.map_or("a name without end".into(), |end| format!(".{end}")));
+                ("output", other.map_or("a name without extension".into(), |end| format!(".{end}")));
             let rule = "a .csv, .parquet or .npz file".into();
             return Err(Error::Parameter { name, value, rule }.into());
         }
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// Step or block, pattern, index and value.
 type Number = (usize, usize, u32, f64);
 
-/// Of all factors in a list.
+/// Returns the numbers of all factors in a list.
 fn numbers<'m>(
     list: &'m [Factors],
     of: impl Fn(&'m Factors) -> &'m Sparse + 'm,
@@ -71,7 +71,7 @@ fn numbers<'m>(
     })
 }
 
-/// A number with its labels. Patterns are of no step and no block.
+/// A number with its labels. Numbers of patterns have no step and no block.
 struct Line<'m> {
     of: &'static str,
     step: Option<&'m str>,
@@ -81,7 +81,7 @@ struct Line<'m> {
     value: f64,
 }
 
-/// All of a model; patterns and blocks count from 1.
+/// Returns all numbers of a model; patterns and blocks count from 1.
 fn lines(model: &Model) -> Vec<Line<'_>> {
     let (card, dictionary) = (&model.card, model.learner.dictionary());
     let mut lines = Vec::new();
@@ -96,7 +96,7 @@ fn lines(model: &Model) -> Vec<Line<'_>> {
         [("row", |factors| &factors.rows, &card.rows), ("col", |factors| &factors.cols, &card.cols)];
     for (of, side, labels) in sides {
         let leading = numbers(&model.factors, side).map(|number| (number.0, 1, number));
-        // There are none before the first step.
+        // Before the first step there are no factors.
         let last = model.factors.len().saturating_sub(1);
         let further = numbers(&model.blocks, side).map(|number| (last, number.0 + 2, number));
         for (step, block, (_, pattern, index, value)) in leading.chain(further) {
@@ -146,7 +146,7 @@ fn parquet(model: &Model) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes the next column of the schema; what is none is null.
+/// Writes the next column of the schema; None becomes null.
 fn column<T: DataType>(
     group: &mut SerializedRowGroupWriter<'_, &mut Vec<u8>>,
     values: impl Iterator<Item = Option<T::T>>,

@@ -1,4 +1,4 @@
-//! `noodl learn`: from a table of events to a model.
+//! `noodl learn`: learns a model from a table of events.
 
 use std::fs;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use tensornoodl::discover::search_bytes;
 use tensornoodl::parallel::agree;
 use tensornoodl::{DiscoverParams, Error, Learner, Params, Passes, Rule, Stop, Team, Tensor};
 use tensornoodl_cli::memory;
-use tensornoodl_cli::program::Interrupted;
+use tensornoodl_cli::program::{Interrupted, wrong};
 use tensornoodl_cli::progress::Spinner;
 use tensornoodl_cli::table::TableArgs;
 use tensornoodl_data::{Error as DataError, Events, Model, Query, Recipe, files, table};
@@ -26,56 +26,56 @@ Examples:
   noodl learn new.csv --feature 'grid(x,y,12x10)' --row player --col opponent --step 'week(date)' \\
     --start-model shots.safetensors -o new.safetensors
   noodl learn tensor.npy -o tensor.safetensors     an array n x J x K: features, rows, cols
-  mpirun -n 4 noodl learn mail.csv ...             four ranks, each with a share (built with --features mpi; docs/cluster.md)
+  mpirun -n 4 noodl learn mail.csv ...             four ranks, each with a share of the table (docs/cluster.md)
 
-Without --step there is one tensor, and passes are made over it until it has nothing more to tell. Ctrl-C writes the model first; --resume goes on with it, and
-ends in the same bits as if nothing had happened.";
+Without --step the table is one tensor, and the learner passes over it until the patterns settle. Ctrl-C writes the model of all \
+finished steps; --resume goes on from there and ends in the same bits as a run without a pause.";
 
-/// Learn the patterns of a table of events, and who takes part in them.
+/// Learn the patterns of a table or an array, and who takes part in them.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
     #[command(flatten)]
     table: TableArgs,
-    /// What is done to each tensor first: log2, scale, center, with commas between.
-    #[arg(long, default_value = "")]
+    /// Actions on the values of each tensor, in order: log2, scale, center, with commas between them.
+    #[arg(long, default_value = "", hide_default_value = true)]
     recipe: String,
     /// The model file to write.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// Write a page about it, too.
+    /// Also write an HTML page about the model.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// How many patterns: a number, or auto to let the data speak.
-    #[arg(long, default_value = "auto")]
+    /// Number of patterns, at least 1, or auto: all patterns that are clearer than chance.
+    #[arg(long, default_value = "auto", value_name = "N|auto")]
     patterns: Count,
-    /// Go on from the patterns of this model.
+    /// Start from the patterns of this model, which must have been learned with the same features and recipe.
     #[arg(long, value_name = "MODEL", conflicts_with = "patterns")]
     start_model: Option<PathBuf>,
-    /// Passes over each tensor: a number, or auto, as long as they help [default: 1; without --step auto, or 100 for the
-    /// paper's step].
-    #[arg(long)]
+    /// Passes over each tensor: a number, or auto for as many as reduce the error [default: 1; without --step auto, or 100 with
+    /// --eta-a].
+    #[arg(long, value_name = "N|auto")]
     passes: Option<Count>,
-    /// Use the paper's step with this step size instead of the adaptive one; no patterns are found or lost on the way, and
-    /// tau and the code floor are in the units of the data.
+    /// Use the paper's update rule with this step size, instead of the adaptive rule. The number of patterns then stays as it is
+    /// after the first tensor, and --tau and --code-floor are in the units of the data.
     #[arg(long)]
     eta_a: Option<f64>,
     /// Step size of iterative hard thresholding.
     #[arg(long, default_value_t = Params::default().eta_x)]
     eta_x: f64,
-    /// Smallest code that is kept, in units of the smallest codes of the data.
+    /// Threshold of iterative hard thresholding: the smallest code that is kept, in units of the smallest code of the data.
     #[arg(long, default_value_t = Params::default().tau)]
     tau: f64,
-    /// The paper's C: codes start from scores of at least half of it; units as for tau.
+    /// The paper's C, in units of the smallest code of the data: codes start where |A'y| is at least C/2.
     #[arg(long, default_value_t = Params::default().code_floor)]
     code_floor: f64,
-    /// What is forgotten with every tensor, for patterns that drift.
-    #[arg(long, default_value_t = 0.0)]
+    /// Share of what was learned that the adaptive rule forgets with every tensor, for patterns that drift.
+    #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
     forgetting: f64,
-    /// Write the model after every so many steps, too.
+    /// Also write the model after every STEPS steps, at least 1.
     #[arg(long, value_name = "STEPS")]
     checkpoint_every: Option<usize>,
-    /// Go on with the model that is there.
+    /// Go on with the model in the output file, if there is one.
     #[arg(long)]
     resume: bool,
     /// Seed of the search for patterns.
@@ -84,7 +84,7 @@ pub(crate) struct Args {
     /// Number of threads, at least 1 [default: all cores]. Results do not depend on it.
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// A JSON line for each step, on standard output.
+    /// Write a JSON object for each step.
     #[arg(long)]
     json: bool,
     /// Show no progress.
@@ -92,7 +92,7 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-/// A number, or auto.
+/// A number above 0; None stands for auto.
 #[derive(Clone, Copy, PartialEq)]
 struct Count(Option<usize>);
 
@@ -114,7 +114,7 @@ impl Args {
             (None, None) => Count(None),
             (None, Some(_)) => Count(Some(100)),
         };
-        // One tensor is all there is.
+        // A single tensor is used up: there are no others to learn from.
         let auto = if events.steps.is_some() { Passes::Auto } else { Passes::Exhaust };
         let params = Params {
             eta_x: self.eta_x,
@@ -138,7 +138,7 @@ impl Args {
         let params = self.params(events)?;
         if let Some(path) = &self.start_model {
             let start = load(&**team, path)?;
-            // The paper's step has no state to go on with.
+            // The paper's update rule keeps no state beside the dictionary.
             return match params.rule {
                 Rule::Adaptive => {
                     let mut learner = start.learner;
@@ -167,7 +167,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
-    // The program may stand anywhere; what it was told counts.
+    // The model records the arguments, not the path of the program.
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let command = typed(std::iter::once("noodl".into()).chain(words));
     let speaks = team.rank() == 0;
@@ -195,7 +195,7 @@ pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A command as one types it: what a shell would not take as it is stands in quotes.
+/// Returns a command as one types it in a shell, with quotes where they are needed.
 pub(crate) fn typed(words: impl IntoIterator<Item = String>) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_+./,:=@%".contains(c);
     let quoted = |word: String| match word.chars().all(plain) && !word.is_empty() {
@@ -205,53 +205,23 @@ pub(crate) fn typed(words: impl IntoIterator<Item = String>) -> String {
     words.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// Learns and writes all files; `each` is called after every step, with its number from 0.
+/// Learns from a table and writes all files; `each` is called after every step, with the number of the step from 0.
+///
+/// # Errors
+/// If an option is wrong, a file cannot be read or written, no pattern is found, or the run is interrupted.
 pub(crate) fn learn(
     args: &Args,
     team: &Arc<dyn Team>,
     command: &str,
-    mut each: impl FnMut(usize, &Model) -> io::Result<()>,
+    each: impl FnMut(usize, &Model) -> io::Result<()>,
 ) -> anyhow::Result<Model> {
-    let outputs: Vec<&Path> = args.report.iter().chain([&args.output]).map(PathBuf::as_path).collect();
-    files::apart(&[args.table.path()], &outputs)?;
-    // The first rank writes, for all.
     let writes = team.rank() == 0;
-    let check = || outputs.iter().try_for_each(|path| files::check(path));
-    agree(&**team, if writes { check() } else { Ok(()) })?;
-    if args.checkpoint_every == Some(0) {
-        let (name, value, rule) = ("checkpoint_every", "0".into(), "at least 1".into());
-        return Err(Error::Parameter { name, value, rule }.into());
-    }
+    let run = Run { args, team, writes, quiet: args.quiet || args.json || !writes };
+    run.check()?;
     let recipe: Recipe = args.recipe.parse()?;
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // A second one ends it at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
-        signal_hook::flag::register(signal, Arc::clone(&flag))?;
-    }
-    let stop = Stop::from(flag);
-    let quiet = args.quiet || args.json || !writes;
-    let spinner = Spinner::new("reading", quiet);
-    let start = args.start_model.as_deref().map(|path| load(&**team, path)).transpose()?;
-    let mut query = args.table.query()?;
-    if let (Some(path), Some(start)) = (&args.start_model, &start) {
-        if start.card.recipe != recipe {
-            return Err(anyhow!(
-                "{} was learned with the recipe {}; its patterns are of no use for another",
-                path.display(),
-                if start.card.recipe.to_string().is_empty() {
-                    "''".into()
-                } else {
-                    start.card.recipe.to_string()
-                }
-            ));
-        }
-        query.feature = query.feature.with_bounds_of(&start.card.query.feature);
-    }
-    let mut events = table::read_share(args.table.path(), query.clone(), team)?;
-    let query = events.resolve(query);
-    spinner.finish();
-    // The tensor, and what is made of it by the recipe.
+    let stop = stop_on_signals()?;
+    let (mut events, query, start) = run.read(&recipe)?;
+    // A tensor, and what the recipe makes of it.
     memory::check_all(&**team, 2.0 * events.bytes() + search_bytes(events.shape().features))?;
     let mut model = if args.resume && exists(&**team, &args.output) {
         resumed(&**team, args, &events, &query, &recipe)?
@@ -259,65 +229,155 @@ pub(crate) fn learn(
         if let (Some(path), Some(start)) = (&args.start_model, &start) {
             align(&**team, &mut events, start, path)?;
         }
-        let spinner = Spinner::new("looking for patterns", quiet);
-        let tensor = recipe.apply_in(&**team, agree(&**team, events.tensor(0))?)?;
-        let learner = args.learner(team, &events, &tensor, stop.clone());
-        let learner = learner.map_err(|error| match error.downcast_ref() {
-            Some(Error::Stopped) => Interrupted { step: 0, output: args.output.clone() }.into(),
-            _ => error,
-        })?;
-        spinner.finish();
+        let learner = run.first_patterns(&events, &recipe, stop.clone())?;
         Model::new(learner, &events, recipe, &args.table.name(), query, command, args.seed)
     };
     if model.card.features != events.features.names {
         let names = model.card.features.clone();
         events.align(&names);
     }
-    let steps = events.steps();
-    let style =
-        ProgressStyle::with_template("{bar:32.cyan/dim} {pos} of {len} steps  {msg}  {elapsed}, left {eta}");
-    let bar = if quiet || steps == 1 { ProgressBar::hidden() } else { ProgressBar::new(steps as u64) };
-    let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    let first = model.card.history.len();
-    if first == steps && !quiet {
-        let output = args.output.display();
-        writeln!(io::stderr(), "noodl: {output} has learned from all steps already, nothing is left to do")?;
-    }
     model.learner.set_stop(stop);
     model.learner.join(Arc::clone(team));
-    let save = |model: &Model| agree(&**team, if writes { model.save(&args.output) } else { Ok(()) });
-    for step in first..steps {
-        let tensor = model.card.recipe.apply_in(&**team, agree(&**team, events.tensor(step))?)?;
-        match model.learn(&tensor) {
-            Err(tensornoodl_data::Error::Tensor(Error::Stopped)) => {
-                // Nothing new is not worth the model that may be there.
-                if step > first {
-                    save(&model)?;
-                }
-                return Err(Interrupted { step, output: args.output.clone() }.into());
-            }
-            learned => learned?,
-        };
-        let record = &model.card.history[step];
-        bar.set_position(step as u64 + 1);
-        bar.set_message(format!(
-            "{}: {} patterns, fit {:.3}",
-            model.card.steps[step], record.patterns, record.fit
-        ));
-        each(step, &model)?;
-        if args.checkpoint_every.is_some_and(|every| (step + 1) % every == 0) {
-            save(&model)?;
-        }
-    }
-    bar.finish_and_clear();
-    save(&model)?;
+    run.steps(&mut model, &events, each)?;
+    run.save(&model)?;
     if let Some(path) = args.report.as_ref().filter(|_| writes) {
         files::write(path, tensornoodl_report::html(&model)?)?;
     }
     Ok(model)
 }
 
-/// A file as the first rank has it, for all.
+/// Returns a flag that Ctrl-C and SIGTERM set. A second signal ends the process at once, with exit code 130.
+fn stop_on_signals() -> io::Result<Stop> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
+        signal_hook::flag::register(signal, Arc::clone(&flag))?;
+    }
+    Ok(Stop::from(flag))
+}
+
+/// One run of `learn`.
+struct Run<'a> {
+    args: &'a Args,
+    team: &'a Arc<dyn Team>,
+    /// Whether this rank writes files and messages: the first rank does so for all.
+    writes: bool,
+    quiet: bool,
+}
+
+impl Run<'_> {
+    /// Checks files and options before any work.
+    fn check(&self) -> anyhow::Result<()> {
+        let args = self.args;
+        let outputs: Vec<&Path> = args.report.iter().chain([&args.output]).map(PathBuf::as_path).collect();
+        files::apart(&[args.table.path()], &outputs)?;
+        let check = || outputs.iter().try_for_each(|path| files::check(path));
+        agree(&**self.team, if self.writes { check() } else { Ok(()) })?;
+        if args.checkpoint_every == Some(0) {
+            return Err(wrong("checkpoint_every", 0, "at least 1").into());
+        }
+        Ok(())
+    }
+
+    /// Reads this rank's share of the table, and the model to start from. The query has the bounds of grids as they turned out.
+    fn read(&self, recipe: &Recipe) -> anyhow::Result<(Events, Query, Option<Model>)> {
+        let args = self.args;
+        let spinner = Spinner::new("reading", self.quiet);
+        let start = args.start_model.as_deref().map(|path| load(&**self.team, path)).transpose()?;
+        let mut query = args.table.query()?;
+        if let (Some(path), Some(start)) = (&args.start_model, &start) {
+            if start.card.recipe != *recipe {
+                return Err(anyhow!(
+                    "{} was learned with the recipe '{}'; its patterns do not fit another recipe",
+                    path.display(),
+                    start.card.recipe
+                ));
+            }
+            query.feature = query.feature.with_bounds_of(&start.card.query.feature);
+        }
+        let events = table::read_share(args.table.path(), query.clone(), self.team)?;
+        let query = events.resolve(query);
+        spinner.finish();
+        Ok((events, query, start))
+    }
+
+    /// Returns a learner with the patterns of the first tensor, or with those of the model to start from.
+    fn first_patterns(&self, events: &Events, recipe: &Recipe, stop: Stop) -> anyhow::Result<Learner> {
+        let spinner = Spinner::new("looking for patterns", self.quiet);
+        let tensor = recipe.apply_in(&**self.team, agree(&**self.team, events.tensor(0))?)?;
+        let learner = self.args.learner(self.team, events, &tensor, stop);
+        let learner = learner.map_err(|error| match error.downcast_ref() {
+            Some(Error::Stopped) => self.interrupted(0),
+            _ => error,
+        })?;
+        spinner.finish();
+        Ok(learner)
+    }
+
+    /// Learns from all steps that the model has not learned from yet, with checkpoints.
+    fn steps(
+        &self,
+        model: &mut Model,
+        events: &Events,
+        mut each: impl FnMut(usize, &Model) -> io::Result<()>,
+    ) -> anyhow::Result<()> {
+        let (first, steps) = (model.card.history.len(), events.steps());
+        let bar = self.bar(steps);
+        if first == steps && !self.quiet {
+            let output = self.args.output.display();
+            writeln!(
+                io::stderr(),
+                "noodl: {output} has learned from all steps already, nothing is left to do"
+            )?;
+        }
+        for step in first..steps {
+            let tensor = agree(&**self.team, events.tensor(step))?;
+            let tensor = model.card.recipe.apply_in(&**self.team, tensor)?;
+            match model.learn(&tensor) {
+                Err(DataError::Tensor(Error::Stopped)) => {
+                    // If no step was learned, an existing model is not overwritten.
+                    if step > first {
+                        self.save(model)?;
+                    }
+                    return Err(self.interrupted(step));
+                }
+                learned => learned?,
+            };
+            let record = &model.card.history[step];
+            let label = &model.card.steps[step];
+            bar.set_position(step as u64 + 1);
+            bar.set_message(format!("{label}: {} patterns, fit {:.3}", record.patterns, record.fit));
+            each(step, model)?;
+            if self.args.checkpoint_every.is_some_and(|every| (step + 1) % every == 0) {
+                self.save(model)?;
+            }
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    /// Returns the progress bar, which is hidden if the run is quiet or has one step.
+    fn bar(&self, steps: usize) -> ProgressBar {
+        let template = "{bar:32.cyan/dim} {pos} of {len} steps  {msg}  {elapsed}, left {eta}";
+        let hidden = self.quiet || steps == 1;
+        let bar = if hidden { ProgressBar::hidden() } else { ProgressBar::new(steps as u64) };
+        bar.with_style(
+            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+        )
+    }
+
+    /// Writes the model on the first rank. An error there is an error on all ranks.
+    fn save(&self, model: &Model) -> anyhow::Result<()> {
+        let saved = if self.writes { model.save(&self.args.output) } else { Ok(()) };
+        Ok(agree(&**self.team, saved)?)
+    }
+
+    fn interrupted(&self, step: usize) -> anyhow::Error {
+        Interrupted { step, output: self.args.output.clone() }.into()
+    }
+}
+
+/// Reads a model on the first rank and sends it to all ranks.
 fn load(team: &dyn Team, path: &Path) -> anyhow::Result<Model> {
     let read = || fs::read(path).map_err(|error| DataError::Read { file: path.display().to_string(), error });
     let own = agree(team, if team.rank() == 0 { read() } else { Ok(Vec::new()) })?;
@@ -325,14 +385,14 @@ fn load(team: &dyn Team, path: &Path) -> anyhow::Result<Model> {
     Ok(Model::from_bytes(&bytes, &path.display().to_string())?)
 }
 
-/// Whether it has one.
+/// Whether the file exists for the first rank.
 fn exists(team: &dyn Team, path: &Path) -> bool {
     let mut exists = [i8::from(team.rank() == 0 && path.exists())];
     team.max(&mut exists);
     exists[0] > 0
 }
 
-/// The model that is there, if it is of the same table and query.
+/// Reads the model in the output file and checks that it was learned from this table in this way.
 fn resumed(
     team: &dyn Team,
     args: &Args,
@@ -351,7 +411,7 @@ fn resumed(
         && card.cols == events.cols.names
         && card.seed == args.seed
         && steps.starts_with(&card.steps[..card.history.len()])
-        // With steps that are new there are rows that are new.
+        // New steps have new rows, so the counts are compared only without them.
         && (card.steps != steps || card.tally == events.tally);
     if same {
         model.card.steps = steps;
@@ -364,7 +424,7 @@ fn resumed(
     }
 }
 
-/// Takes the features of the model to start from.
+/// Gives the events the features of the model to start from; cells of other features are left out, and stderr says so.
 fn align(team: &dyn Team, events: &mut Events, start: &Model, path: &Path) -> anyhow::Result<()> {
     let mut counts = [events.cells() as i64, 0];
     counts[1] = events.align(&start.card.features) as i64;

@@ -1,4 +1,4 @@
-//! `noodl report`: a model as a page.
+//! `noodl report`: an HTML page about a model.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ const EXAMPLES: &str = "\
 Examples:
   noodl report mail.safetensors -o mail.html";
 
-/// Write one HTML page about a model; it needs no network.
+/// Write one HTML page about a model; the page needs no network.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
     /// A model file.
     model: PathBuf,
-    /// The page to write.
+    /// The HTML file to write.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 }

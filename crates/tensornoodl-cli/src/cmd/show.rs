@@ -1,11 +1,12 @@
-//! `noodl show`: a model on the terminal.
+//! `noodl show`: prints a model.
 
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::PathBuf;
 
 use tensornoodl_cli::plot::sparkline;
-use tensornoodl_data::{Axis, Model};
+use tensornoodl_cli::program::wrong;
+use tensornoodl_data::{Axis, Card, Group, Model};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -13,54 +14,65 @@ Examples:
   noodl show mail.safetensors --pattern 2 --top 20
   noodl show shots.safetensors --at 2018-W51 --like 'James Harden'";
 
-/// Show the patterns of a model: a line for each, and who takes part.
+/// Show the patterns of a model, and who takes part in each.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
     /// A model file.
     model: PathBuf,
-    /// Only this pattern, from 1.
-    #[arg(long)]
+    /// Show only this pattern, from 1.
+    #[arg(long, value_name = "N")]
     pattern: Option<usize>,
     /// Show who takes part in the step with this label [default: over all steps].
     #[arg(long, value_name = "LABEL")]
     at: Option<String>,
-    /// Only the rows that are most like this one: that take part in the same patterns.
+    /// Show the rows that are most similar to this one: that take part in the same patterns.
     #[arg(long, value_name = "ROW", conflicts_with = "pattern")]
     like: Option<String>,
-    /// So many rows and cols of each.
-    #[arg(long, default_value_t = 5)]
+    /// Number of rows and cols to show for each pattern.
+    #[arg(long, default_value_t = 5, value_name = "N")]
     top: usize,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let model = Model::load(&args.model)?;
     let patterns = model.learner.dictionary().patterns();
-    if args.pattern.is_some_and(|pattern| !(1..=patterns).contains(&pattern)) {
-        return Err(tensornoodl::Error::Parameter {
-            name: "pattern",
-            value: args.pattern.unwrap_or(0).to_string(),
-            rule: format!("from 1 to {patterns}"),
-        }
-        .into());
+    if let Some(pattern) = args.pattern.filter(|pattern| !(1..=patterns).contains(pattern)) {
+        return Err(wrong("pattern", pattern, &format!("from 1 to {patterns}")).into());
     }
     let mut out = io::stdout().lock();
     let card = &model.card;
     let learned = &card.steps[..card.history.len()];
     let steps = match &args.at {
         Some(label) => {
-            let at = place(label, learned, "at")?;
+            let at = index_of(label, learned, "at")?;
             at..at + 1
         }
         None => 0..learned.len(),
     };
     if let Some(row) = &args.like {
-        let alike = alike(&model, steps, place(row, &card.rows, "like")?);
-        for (row, cosine) in alike.into_iter().take(args.top) {
+        let similar = similar_rows(&model, steps, index_of(row, &card.rows, "like")?);
+        for (row, cosine) in similar.into_iter().take(args.top) {
             writeln!(out, "{cosine:.3}  {}", card.rows[row])?;
         }
         return Ok(());
     }
+    // Groups are known of the last step only.
+    let has_groups = steps.end == learned.len();
+    write_head(&mut out, &model, has_groups)?;
+    for pattern in (0..patterns).filter(|pattern| args.pattern.is_none_or(|only| only == pattern + 1)) {
+        write_pattern(&mut out, &model, pattern, steps.clone(), args.top)?;
+        let groups = if has_groups { model.groups(pattern) } else { Vec::new() };
+        // A single group without a name repeats the rows and cols above.
+        if groups.len() > 1 || groups.iter().any(|group| group.known.is_some()) {
+            write_groups(&mut out, card, groups, args.top.min(3))?;
+        }
+    }
+    Ok(())
+}
+
+fn write_head(out: &mut impl Write, model: &Model, has_groups: bool) -> io::Result<()> {
+    let (card, patterns) = (&model.card, model.learner.dictionary().patterns());
     writeln!(
         out,
         "{patterns} patterns over {} ({} features), {} rows, {} cols, {} of {} steps learned",
@@ -71,74 +83,81 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         card.history.len(),
         card.steps.len()
     )?;
-    if steps.end == learned.len() && (0..patterns).any(|pattern| model.groups(pattern).len() > 1) {
+    if has_groups && (0..patterns).any(|pattern| model.groups(pattern).len() > 1) {
+        let step = if card.history.len() > 1 { " in the last step" } else { "" };
+        let known = if card.row_groups.is_empty() {
+            ""
+        } else {
+            ", the known group of most of its members, and the number of other members / all members"
+        };
         writeln!(
             out,
-            "A pattern may be shared by several groups that have nothing else in common; each is given with its share of the \
-             pattern{}{}.",
-            if card.history.len() > 1 { " in the last step" } else { "" },
-            if card.row_groups.is_empty() {
-                ""
-            } else {
-                ", what most of its members are known to be, and how many are not / members"
-            }
+            "Several groups that have nothing else in common may share a pattern; each is given with its share of the \
+             pattern{step}{known}."
         )?;
-    }
-    for pattern in (0..patterns).filter(|pattern| args.pattern.is_none_or(|only| only == pattern + 1)) {
-        let values = model.learner.dictionary().pattern(pattern);
-        writeln!(out, "\npattern {}", pattern + 1)?;
-        match &card.query.feature {
-            Axis::Grid(grid) => {
-                for row in values.chunks(grid.cells.0).rev() {
-                    writeln!(out, "  {}", row.iter().map(|value| shade(*value, values)).collect::<String>())?;
-                }
-            }
-            _ => writeln!(out, "  {}  {}", sparkline(values, 60), peaks(values, &card.features))?,
-        }
-        let names = |leading: Vec<(usize, f64)>, labels: &[String]| {
-            let one = |(index, weight): &(usize, f64)| format!("{} {weight:.2}", labels[*index]);
-            leading.iter().take(args.top).map(one).collect::<Vec<_>>().join(", ")
-        };
-        let rows = model.leading_in(steps.clone(), pattern, |factors| &factors.rows);
-        let cols = model.leading_in(steps.clone(), pattern, |factors| &factors.cols);
-        writeln!(out, "  rows  {}", names(rows, &card.rows))?;
-        writeln!(out, "  cols  {}", names(cols, &card.cols))?;
-        // They are of the last step.
-        let groups = if steps.end == learned.len() { model.groups(pattern) } else { Vec::new() };
-        // One group that holds all of it is what was just said.
-        if groups.len() < 2 && groups.iter().all(|group| group.known.is_none()) {
-            continue;
-        }
-        for (at, group) in (1..).zip(groups) {
-            let known = group
-                .known
-                .map_or(String::new(), |known| format!("{} {}/{}: ", known.name, known.others, known.size));
-            let some = |members: &[(usize, f64)], labels: &[String]| {
-                let names = members.iter().take(args.top.min(3)).map(|(index, _)| labels[*index].as_str());
-                let dots = if members.len() > args.top.min(3) { ", ..." } else { "" };
-                names.collect::<Vec<_>>().join(", ") + dots
-            };
-            let share = 100.0 * group.share;
-            let (rows, cols) = (some(&group.rows, &card.rows), some(&group.cols, &card.cols));
-            writeln!(out, "  group {at}, {share:.0} %  {known}{rows} with {cols}")?;
-        }
     }
     Ok(())
 }
 
-/// Where a label is.
-fn place(label: &str, labels: &[String], name: &'static str) -> anyhow::Result<usize> {
+/// Prints a pattern, and the rows and cols that take part in it most.
+fn write_pattern(
+    out: &mut impl Write,
+    model: &Model,
+    pattern: usize,
+    steps: Range<usize>,
+    top: usize,
+) -> io::Result<()> {
+    let card = &model.card;
+    let values = model.learner.dictionary().pattern(pattern);
+    writeln!(out, "\npattern {}", pattern + 1)?;
+    match &card.query.feature {
+        Axis::Grid(grid) => {
+            for row in values.chunks(grid.cells.0).rev() {
+                writeln!(out, "  {}", row.iter().map(|value| shade(*value, values)).collect::<String>())?;
+            }
+        }
+        _ => writeln!(out, "  {}  {}", sparkline(values, 60), peaks(values, &card.features))?,
+    }
+    let names = |leading: Vec<(usize, f64)>, labels: &[String]| {
+        let one = |(index, weight): &(usize, f64)| format!("{} {weight:.2}", labels[*index]);
+        leading.iter().take(top).map(one).collect::<Vec<_>>().join(", ")
+    };
+    let rows = model.leading_in(steps.clone(), pattern, |factors| &factors.rows);
+    let cols = model.leading_in(steps, pattern, |factors| &factors.cols);
+    writeln!(out, "  rows  {}", names(rows, &card.rows))?;
+    writeln!(out, "  cols  {}", names(cols, &card.cols))
+}
+
+/// Prints the groups that share a pattern, with at most `top` members each.
+fn write_groups(out: &mut impl Write, card: &Card, groups: Vec<Group>, top: usize) -> io::Result<()> {
+    let first = |members: &[(usize, f64)], labels: &[String]| {
+        let names = members.iter().take(top).map(|(index, _)| labels[*index].as_str());
+        let dots = if members.len() > top { ", ..." } else { "" };
+        names.collect::<Vec<_>>().join(", ") + dots
+    };
+    for (at, group) in (1..).zip(groups) {
+        let known = group
+            .known
+            .map_or(String::new(), |known| format!("{} {}/{}: ", known.name, known.others, known.size));
+        let share = 100.0 * group.share;
+        let (rows, cols) = (first(&group.rows, &card.rows), first(&group.cols, &card.cols));
+        writeln!(out, "  group {at}, {share:.0} %  {known}{rows} with {cols}")?;
+    }
+    Ok(())
+}
+
+/// Returns the index of a label.
+fn index_of(label: &str, labels: &[String], name: &'static str) -> anyhow::Result<usize> {
     labels.iter().position(|known| known == label).ok_or_else(|| {
-        let some: Vec<&str> = labels.iter().take(3).map(String::as_str).collect();
-        let rule = format!("one of the model: {}, ...", some.join(", "));
-        tensornoodl::Error::Parameter { name, value: label.into(), rule }.into()
+        let first: Vec<&str> = labels.iter().take(3).map(String::as_str).collect();
+        wrong(name, label, &format!("one of the model: {}, ...", first.join(", "))).into()
     })
 }
 
-/// Other rows, and the cosine of their weights in all patterns and steps with those of this row, most alike first.
-fn alike(model: &Model, steps: Range<usize>, row: usize) -> Vec<(usize, f64)> {
+/// Returns the other rows with the cosine of their weights and those of this row over all patterns and steps, most similar first.
+fn similar_rows(model: &Model, steps: Range<usize>, row: usize) -> Vec<(usize, f64)> {
     let patterns = model.learner.dictionary().patterns();
-    // Of each pattern in each step: the sign of its factors is free, but the same for all of its rows.
+    // A weight for each pattern in each step: the sign of a factor is arbitrary, but equal for all of its rows.
     let mut weights = vec![vec![0.0; patterns * steps.len()]; model.card.rows.len()];
     for (at, factors) in model.factors[steps].iter().enumerate() {
         for (pattern, column) in factors.rows.columns().enumerate() {
@@ -147,15 +166,15 @@ fn alike(model: &Model, steps: Range<usize>, row: usize) -> Vec<(usize, f64)> {
     }
     let dot = |a: usize, b: usize| weights[a].iter().zip(&weights[b]).map(|(a, b)| a * b).sum::<f64>();
     let others = (0..weights.len()).filter(|other| *other != row && dot(*other, *other) > 0.0);
-    let mut alike: Vec<(usize, f64)> = others
+    let mut similar: Vec<(usize, f64)> = others
         .filter(|_| dot(row, row) > 0.0)
         .map(|other| (other, dot(row, other) / (dot(row, row) * dot(other, other)).sqrt()))
         .collect();
-    alike.sort_by(|a, b| b.1.total_cmp(&a.1));
-    alike
+    similar.sort_by(|a, b| b.1.total_cmp(&a.1));
+    similar
 }
 
-/// The features that stand out, up and down.
+/// Names the three features that are farthest from zero, above and below.
 fn peaks(values: &[f64], names: &[String]) -> String {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*b].abs().total_cmp(&values[*a].abs()));

@@ -1,4 +1,4 @@
-//! `noodl stats`: what a table is, before anyone learns from it.
+//! `noodl stats`: the shape of a table, before anything is learned from it.
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -14,7 +14,7 @@ Examples:
   noodl stats shots.csv.gz --feature 'grid(x,y,12x10)' --row player --col opponent --step 'week(date)' --keep-rows 100
   noodl stats tensor.npy";
 
-/// Look at a table of events: its shape, how sparse it is, and what is left out.
+/// Show the shape of a table or an array, how sparse it is, and what is left out.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
@@ -40,7 +40,7 @@ struct Stats<'a> {
     steps: usize,
     cells: usize,
     fibers: usize,
-    /// Share of all places that have a fiber, over all steps.
+    /// Share of all places that have a fiber, from 0 to 1, over all steps.
     share_of_places: f64,
     cells_per_fiber: f64,
     sum: f64,
@@ -89,7 +89,7 @@ fn tell(out: &mut impl Write, stats: &Stats<'_>, events: &Events) -> io::Result<
         [("feature", Some(&events.features)), ("row", Some(&events.rows)), ("col", Some(&events.cols))];
     for (name, labels) in axes.into_iter().chain([("step", events.steps.as_ref())]) {
         if let Some(labels) = labels {
-            writeln!(out, "{name:<9} {:<24} {}", labels.axis.to_string(), some(labels))?;
+            writeln!(out, "{name:<9} {:<24} {}", labels.axis.to_string(), ends(labels))?;
         }
     }
     writeln!(
@@ -115,8 +115,8 @@ fn tell(out: &mut impl Write, stats: &Stats<'_>, events: &Events) -> io::Result<
     Ok(())
 }
 
-/// The first and the last labels.
-fn some(labels: &Labels) -> String {
+/// Returns the first and the last labels of an axis.
+fn ends(labels: &Labels) -> String {
     match &labels.names[..] {
         names if names.len() <= 4 => names.join(", "),
         [first, second, .., last] => format!("{first}, {second}, ... {last}"),

@@ -3,12 +3,13 @@
 // Each file of tests uses some of these.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
-#[cfg(feature = "mpi")]
 pub mod mpi;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use libtest_mimic::{Arguments, Trial};
 
 /// An empty folder for one test.
 pub fn folder(test: &str) -> PathBuf {
@@ -48,7 +49,48 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// One that is here.
+/// Runs test functions as the standard harness does. `needs => [tests]`: where `needs` is a reason why tests cannot run on this
+/// machine, they are reported as ignored, with the reason.
+#[macro_export]
+macro_rules! run_tests {
+    ($($needs:expr => [$($test:path),+ $(,)?]),+ $(,)?) => {{
+        let mut trials = Vec::new();
+        $(
+            let needs: Option<String> = $needs;
+            $(trials.push($crate::common::trial(stringify!($test), needs.as_deref(), $test));)+
+        )+
+        $crate::common::run(trials)
+    }};
+}
+
+/// A test, ignored if there is a reason.
+pub fn trial(name: &str, reason: Option<&str>, test: fn()) -> Trial {
+    let trial = Trial::test(name, move || {
+        test();
+        Ok(())
+    });
+    match reason {
+        Some(reason) => trial.with_ignored_flag(true).with_kind(reason),
+        None => trial,
+    }
+}
+
+/// Runs all tests, reports them, and ends the process.
+pub fn run(trials: Vec<Trial>) -> ! {
+    libtest_mimic::run(&Arguments::from_args(), trials).exit()
+}
+
+/// The reason why a browser cannot be tested, if there is one.
+pub fn no_browser() -> Option<String> {
+    browser().is_none().then(|| "no chromium".into())
+}
+
+/// The reason why real data cannot be tested, if there is one.
+pub fn no_data() -> Option<String> {
+    std::env::var_os("NOODL_DATA").is_none().then(|| "NOODL_DATA is not set".into())
+}
+
+/// The name of a browser that this machine has.
 pub fn browser() -> Option<&'static str> {
     ["chromium", "chromium-browser", "google-chrome"]
         .into_iter()

@@ -19,15 +19,23 @@ pub fn say(line: &str) {
     writeln!(stderr, "{line}").unwrap();
 }
 
-/// One job at a time: ranks share the cores. Nothing if there is no `mpirun`, and that is said.
-pub fn turn() -> Option<MutexGuard<'static, ()>> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    if Command::new("mpirun").arg("--version").output().is_ok_and(|output| output.status.success()) {
-        return Some(turn);
+/// The reason why MPI cannot be tested, if there is one.
+pub fn no_mpi() -> Option<String> {
+    let mpirun =
+        || Command::new("mpirun").arg("--version").output().is_ok_and(|output| output.status.success());
+    if cfg!(not(feature = "mpi")) {
+        Some("built without the feature mpi".into())
+    } else if !mpirun() {
+        Some("no mpirun".into())
+    } else {
+        None
     }
-    say("MPI was not tested: there is no mpirun (Debian's package openmpi-bin has one)");
-    None
+}
+
+/// Waits until no other test runs a job: ranks share the cores.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// `mpirun` for so many ranks on this machine, however few cores it has, and whoever is asking.

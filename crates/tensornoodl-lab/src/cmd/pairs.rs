@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde_json::json;
 use tensornoodl::discover::pairs::{self, Found, PairParams};
-use tensornoodl_cli::assess::{Source, census_record, census_words, csv};
+use tensornoodl_cli::assess::{Source, counts_record, counts_words, csv};
 use tensornoodl_cli::planted::PlantedArgs;
 use tensornoodl_cli::progress::Spinner;
 use tensornoodl_data::files;
@@ -81,7 +81,7 @@ fn words(source: &Source, found: &Found, seconds: f64) -> anyhow::Result<String>
         found.accepted,
         found.pairs,
     );
-    Ok(text + &source.pattern_counts(&found.dictionary)?.as_ref().map_or(String::new(), census_words))
+    Ok(text + &source.pattern_counts(&found.dictionary)?.as_ref().map_or(String::new(), counts_words))
 }
 
 fn record(source: &Source, found: &Found, seconds: f64) -> anyhow::Result<serde_json::Value> {
@@ -98,9 +98,9 @@ fn record(source: &Source, found: &Found, seconds: f64) -> anyhow::Result<serde_
         "accepted": found.accepted,
         "hits": found.hits,
     });
-    let census = source.pattern_counts(&found.dictionary)?;
-    if let (Some(record), Some(census)) = (record.as_object_mut(), census.as_ref().map(census_record)) {
-        record.extend(census.as_object().cloned().unwrap_or_default());
+    let counts = source.pattern_counts(&found.dictionary)?;
+    if let (Some(record), Some(counts)) = (record.as_object_mut(), counts.as_ref().map(counts_record)) {
+        record.extend(counts.as_object().cloned().unwrap_or_default());
     }
     Ok(record)
 }

@@ -1,6 +1,6 @@
-//! `noodl-lab recover`: plant a factorization, learn it back, say how near it came.
+//! `noodl-lab recover`: plants a factorization, learns it back, and measures the errors.
 
-use std::io::{self, Write};
+use std::io::{self, StdoutLock, Write};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use anstyle::{AnsiColor, Style};
 use anyhow::anyhow;
 use clap::ValueEnum;
 use serde::Serialize;
+use tensornoodl::parallel::Traffic;
 use tensornoodl::recovery::{self, Outcome, Recovery};
 use tensornoodl::synthetic::{Plan, Planted, Values};
 use tensornoodl::{Error, Learner, Params, Passes, Rule, Samples, Solver, Team};
@@ -20,23 +21,23 @@ use tensornoodl_cli::progress::{Goal, Progress};
 
 const EXAMPLES: &str = "\
 Examples:
-  noodl-lab recover                                       the demo's stream, to 1e-10
-  noodl-lab recover --rule paper --eta-a 40               with the paper's step
-  noodl-lab recover --noise 0.1 --max-steps 60            noise, compared with one who knows the codes
+  noodl-lab recover                                       the stream of noodl demo, to an error of 1e-10
+  noodl-lab recover --rule paper --eta-a 40               with the paper's update rule
+  noodl-lab recover --noise 0.1 --max-steps 60            noise, compared with least squares that know the codes
   noodl-lab recover --start data                          from nothing: no A(0), no number of patterns, no scale
-  noodl-lab recover --row-values subgaussian:0.5 --json   codes that are not +-1, a line for each tensor
+  noodl-lab recover --row-values subgaussian:0.5 --json   codes that are not +-1, a JSON line for each tensor
 
-The last line of --json, and the summary, are of the last tensor factorized with the final dictionary.";
+The summary, and the last line of --json, are about the last tensor, factorized with the final dictionary.";
 
 /// Plant a factorization, learn it back from a stream of tensors, and measure the errors.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
-    /// Length of a pattern, n.
-    #[arg(long, default_value_t = 300, help_heading = "What is planted")]
+    /// Number of features n, the length of a pattern.
+    #[arg(long, default_value_t = 300, value_name = "N", help_heading = "What is planted")]
     features: usize,
     /// Number of patterns, m.
-    #[arg(long, default_value_t = 150, help_heading = "What is planted")]
+    #[arg(long, default_value_t = 150, value_name = "M", help_heading = "What is planted")]
     patterns: usize,
     /// Rows of each tensor, J.
     #[arg(long, default_value_t = 100, help_heading = "What is planted")]
@@ -44,83 +45,81 @@ pub(crate) struct Args {
     /// Cols of each tensor, K.
     #[arg(long, default_value_t = 100, help_heading = "What is planted")]
     cols: usize,
-    /// Probability that an entry of the row factor B is not zero.
+    /// Probability that an entry of the row factor B is not zero, above 0 and at most 1.
     #[arg(long, default_value_t = 0.05, help_heading = "What is planted")]
     alpha: f64,
-    /// Probability that an entry of the col factor C is not zero.
+    /// Probability that an entry of the col factor C is not zero, above 0 and at most 1.
     #[arg(long, default_value_t = 0.05, help_heading = "What is planted")]
     beta: f64,
-    /// Values of B: rademacher (+-1), or subgaussian:C with magnitudes of at least C.
+    /// Distribution of the values of B: rademacher (+-1), or subgaussian:C with magnitudes of at least C.
     #[arg(long, default_value = "rademacher", value_name = "LAW", help_heading = "What is planted")]
     row_values: Law,
-    /// Values of C: rademacher (+-1), or subgaussian:C with magnitudes of at least C.
+    /// Distribution of the values of C: rademacher (+-1), or subgaussian:C with magnitudes of at least C.
     #[arg(long, default_value = "rademacher", value_name = "LAW", help_heading = "What is planted")]
     col_values: Law,
-    /// Expected length of the Gaussian noise added to each fiber.
+    /// Expected length (Euclidean norm) of the Gaussian noise of each fiber; a pattern has length 1.
     #[arg(long, default_value_t = 0.0, help_heading = "What is planted")]
     noise: f64,
-    /// Factor that everything is multiplied by, noise too.
+    /// Factor that all values are multiplied by, including noise.
     #[arg(long, default_value_t = 1.0, help_heading = "What is planted")]
     scale: f64,
-    /// Number of patterns, the last ones, that are absent at first.
-    #[arg(long, default_value_t = 0, help_heading = "What is planted")]
+    /// Number of patterns that are absent before tensor --late-step; these are the last ones.
+    #[arg(long, default_value_t = 0, value_name = "N", help_heading = "What is planted")]
     late: usize,
-    /// Tensor at which they appear.
+    /// Number of the tensor at which the late patterns appear, from 1.
     #[arg(long, default_value_t = 1, value_name = "STEP", help_heading = "What is planted")]
     late_step: u64,
     /// Seed of all random draws.
     #[arg(long, default_value_t = 42, help_heading = "What is planted")]
     seed: u64,
-    /// Start from a dictionary near the true one, or from nothing: patterns, their number and all parameters
-    /// are found in the data.
-    #[arg(long, value_enum, default_value_t = From::Near, help_heading = "Method")]
-    start: From,
-    /// Distance of each column of A(0) from the true one [default: 2/ln n, at most 1].
+    /// Start near the true dictionary, or from the data alone: patterns, their number and all parameters are then found in the data.
+    #[arg(long, value_enum, default_value_t = StartFrom::Near, help_heading = "Method")]
+    start: StartFrom,
+    /// Distance of each column of A(0) from the true column, at least 0 and below 2 [default: 2/ln n, at most 1].
     #[arg(long, value_name = "DISTANCE", help_heading = "Method")]
     start_distance: Option<f64>,
-
-    /// How the dictionary moves.
+    /// Update rule of the dictionary.
     #[arg(long, value_enum, default_value_t = UpdateRule::Adaptive, help_heading = "Method")]
     rule: UpdateRule,
-    /// Step size of the paper's step [default: 40, the paper's for 150 and 300 patterns].
+    /// The former name of --rule.
+    #[arg(long, hide = true)]
+    step: Option<String>,
+    /// Step size of --rule paper [default: 40, the paper's for 150 and 300 patterns].
     #[arg(long, help_heading = "Method")]
     eta_a: Option<f64>,
-    /// How the codes are found.
+    /// Solver for the codes: direct computes the limit of iterative hard thresholding (IHT), iht iterates.
     #[arg(long, value_enum, default_value_t = CodeSolver::Direct, help_heading = "Method")]
     solver: CodeSolver,
-    /// Passes over each tensor: a number, or auto for as many as help.
+    /// Passes over each tensor: a number, or auto for as many as reduce the error.
     #[arg(long, default_value = "1", value_name = "N|auto", help_heading = "Method")]
     passes: PassCount,
-    /// Fibers to learn from: all, or the independent ones at row = col as in the theory.
+    /// Fibers to learn from: all, or the independent ones at row = col, as in the theory.
     #[arg(long, value_enum, default_value_t = SampleSet::All, help_heading = "Method")]
     samples: SampleSet,
-    /// Smallest magnitude of a true code [default: what the laws of the values imply]. With --start data, in units
-    /// of what is found.
+    /// Smallest magnitude of a true code [default: what --row-values, --col-values and --scale imply]. With --start data, in
+    /// units of the smallest code found.
     #[arg(long, help_heading = "Method")]
     code_floor: Option<f64>,
-    /// Step size of iterative hard thresholding.
+    /// Step size of IHT.
     #[arg(long, default_value_t = Params::default().eta_x, help_heading = "Method")]
     eta_x: f64,
-    /// Threshold of iterative hard thresholding [default: 0.1 times --scale]. With --start data, in units of the
-    /// smallest code found.
+    /// Threshold of IHT [default: 0.1 times --scale]. With --start data, in units of the smallest code found.
     #[arg(long, help_heading = "Method")]
     tau: Option<f64>,
-    /// Most steps of iterative hard thresholding.
-    #[arg(long, default_value_t = Params::default().iht_steps, help_heading = "Method")]
+    /// Maximum number of iterations of IHT.
+    #[arg(long, default_value_t = Params::default().iht_steps, value_name = "N", help_heading = "Method")]
     iht_steps: usize,
-    /// Iterative hard thresholding stops at a relative change of at most this; with 0 it makes all steps.
+    /// IHT stops when the relative change is at most this; with 0 it makes all iterations.
     #[arg(long, default_value = "1e-14", value_name = "TOLERANCE", help_heading = "Method")]
     code_tolerance: f64,
-
-    /// Share of what was learned that every tensor makes the adaptive step forget, for patterns that drift.
-    #[arg(long, default_value_t = 0.0, help_heading = "Method")]
+    /// Share of what was learned that the adaptive rule forgets with every tensor, for patterns that drift.
+    #[arg(long, default_value_t = 0.0, value_name = "SHARE", help_heading = "Method")]
     forgetting: f64,
-
-    /// Stop once the relative error of A is at most this.
+    /// Stop when the relative error of A is at most this; at least 0 and below 1.
     #[arg(long, default_value = "1e-10", help_heading = "Run")]
     tolerance: f64,
     /// Stop after this many tensors.
-    #[arg(long, default_value_t = 1000, help_heading = "Run")]
+    #[arg(long, default_value_t = 1000, value_name = "N", help_heading = "Run")]
     max_steps: u64,
     /// Number of threads, at least 1 [default: all cores]. Results do not depend on it.
     #[arg(long, value_name = "N", help_heading = "Run")]
@@ -128,16 +127,16 @@ pub(crate) struct Args {
     /// Write a JSON object for each tensor and one for the outcome.
     #[arg(long, help_heading = "Run")]
     json: bool,
-    /// Exit with 4 if the tolerance is not reached.
+    /// Exit with code 4 if the tolerance is not reached.
     #[arg(long, help_heading = "Run")]
     strict: bool,
-    /// Show no progress: no bar, and no JSON lines where stderr is not a terminal.
+    /// Show no progress: no bar on a terminal, and no JSON lines on stderr elsewhere.
     #[arg(long, short, help_heading = "Run")]
     quiet: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum From {
+enum StartFrom {
     Near,
     Data,
 }
@@ -223,13 +222,13 @@ impl Args {
             },
             passes: self.passes.0,
             code_floor: self.code_floor.unwrap_or(match self.start {
-                From::Near => self.scale * self.row_values.0.floor() * self.col_values.0.floor(),
-                From::Data => Params::default().code_floor,
+                StartFrom::Near => self.scale * self.row_values.0.floor() * self.col_values.0.floor(),
+                StartFrom::Data => Params::default().code_floor,
             }),
             eta_x: self.eta_x,
             tau: self.tau.unwrap_or(match self.start {
-                From::Near => self.scale * Params::default().tau,
-                From::Data => Params::default().tau,
+                StartFrom::Near => self.scale * Params::default().tau,
+                StartFrom::Data => Params::default().tau,
             }),
             iht_steps: self.iht_steps,
             code_tolerance: self.code_tolerance,
@@ -237,12 +236,15 @@ impl Args {
         })
     }
 
-    /// What the core does not know of.
+    /// Checks the options that the core does not know of.
     fn check(&self) -> Result<(), Error> {
+        if let Some(step) = &self.step {
+            return Err(wrong("step", step, "left out: the update rule is --rule paper"));
+        }
         if !(self.tolerance >= 0.0 && self.tolerance < 1.0) {
             return Err(wrong("tolerance", self.tolerance, "at least 0 and below 1"));
         }
-        if let (From::Data, Some(distance)) = (self.start, self.start_distance) {
+        if let (StartFrom::Data, Some(distance)) = (self.start, self.start_distance) {
             return Err(wrong("start_distance", distance, "left out with --start data"));
         }
         if self.max_steps == 0 {
@@ -255,79 +257,109 @@ impl Args {
 pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
     args.check()?;
     let begun = Instant::now();
-    let plan = args.plan();
-    plan.check()?;
-    // Of the tensor, this rank makes its share.
-    memory::check_all(&**team, Plan { cols: plan.cols.div_ceil(team.size()), ..plan.clone() }.bytes())?;
-    let planted = Planted::new(plan)?;
-    let distance = args.start_distance.unwrap_or_else(|| planted.paper_distance());
-    let (mut recovery, start_error) = match args.start {
-        From::Near => (Recovery::new(planted, distance, args.params()?)?, distance),
-        // Without patterns, all of A* is missing.
-        From::Data => (Recovery::from_nothing(planted, args.params()?)?, 1.0),
-    };
-
-    recovery.join(Arc::clone(team));
-    let speaks = team.rank() == 0;
-    let goal = Goal { tolerance: args.tolerance, max_steps: args.max_steps };
-    let mut progress = Progress::new(goal, args.quiet || args.json || !speaks);
-    let mut errors = vec![start_error];
-    let mut init_seconds = None;
+    let (recovery, start_error) = args.recovery(team)?;
+    let mut run = Run { args, team, recovery, errors: vec![start_error], search_seconds: None };
     let mut stdout = io::stdout().lock();
-    // At least one tensor: without it there are no codes and no factors to judge.
-    while errors.len() == 1
-        || errors.len() as u64 <= args.max_steps && errors.last().is_none_or(|error| *error > args.tolerance)
-    {
-        let before = team.traffic();
-        let now = recovery.advance()?;
-        let traffic = team.traffic() - before;
-        errors.push(now.error_a);
-        if args.start == From::Data {
-            init_seconds.get_or_insert(now.step.search_time.as_secs_f64());
-        }
-        if args.json && speaks {
-            let mut record = StepRecord::new(&now, recovery.learner());
-            record.exchanges = (team.size() > 1).then_some(traffic.exchanges);
-            record.sent_bytes = (team.size() > 1).then_some(traffic.bytes);
-            serde_json::to_writer(&mut stdout, &record)?;
-            writeln!(stdout)?;
-        }
-        progress.step(&now)?;
-    }
-    progress.finish();
-
-    let outcome = recovery.outcome()?;
-    let seconds = begun.elapsed();
+    run.learn(&mut stdout)?;
+    let outcome = run.recovery.outcome()?;
     let converged = outcome.error_a <= args.tolerance;
-    if !speaks {
-        // The first rank speaks for all.
-    } else if args.json {
-        serde_json::to_writer(&mut stdout, &OutcomeRecord::new(&outcome, seconds, converged, init_seconds))?;
-        writeln!(stdout)?;
-    } else {
-        let mut stdout = anstream::AutoStream::auto(stdout);
-        let style = Style::new().fg_color(Some(AnsiColor::Cyan.into())).bold();
-        let curve = Curve { label: "error of A", glyph: '●', style, errors: &errors };
-        write!(
-            stdout,
-            "{}\n{}",
-            plot::convergence(&[curve]),
-            summary(&outcome, recovery.learner(), converged, seconds, init_seconds)
-        )?;
+    if team.rank() == 0 {
+        run.report(stdout, &outcome, converged, begun.elapsed())?;
     }
-    if args.strict && !converged {
-        return Err(anyhow!(NotConverged));
-    }
-    Ok(())
+    if args.strict && !converged { Err(anyhow!(NotConverged)) } else { Ok(()) }
 }
 
-/// The outcome in words.
+impl Args {
+    /// Plants the stream. Returns the recovery before its first tensor, and the error of A at its start.
+    fn recovery(&self, team: &Arc<dyn Team>) -> anyhow::Result<(Recovery, f64)> {
+        let plan = self.plan();
+        plan.check()?;
+        // Each rank plants its share of a tensor.
+        let share = Plan { cols: plan.cols.div_ceil(team.size()), ..plan.clone() };
+        memory::check_all(&**team, share.bytes())?;
+        let planted = Planted::new(plan)?;
+        let distance = self.start_distance.unwrap_or_else(|| planted.paper_distance());
+        let (mut recovery, start_error) = match self.start {
+            StartFrom::Near => (Recovery::new(planted, distance, self.params()?)?, distance),
+            // Without patterns, all of A* is missing.
+            StartFrom::Data => (Recovery::from_nothing(planted, self.params()?)?, 1.0),
+        };
+        recovery.join(Arc::clone(team));
+        Ok((recovery, start_error))
+    }
+}
+
+/// A run, from its first tensor to its report.
+struct Run<'a> {
+    args: &'a Args,
+    team: &'a Arc<dyn Team>,
+    recovery: Recovery,
+    /// Relative errors of A: at the start, and after each tensor.
+    errors: Vec<f64>,
+    /// Seconds of the first search for patterns, with `--start data`.
+    search_seconds: Option<f64>,
+}
+
+impl Run<'_> {
+    /// Learns from one tensor after the other until the tolerance or the maximum number of steps is reached. At least one tensor
+    /// is learned: without it there are no codes and no factors to measure.
+    fn learn(&mut self, stdout: &mut StdoutLock<'_>) -> anyhow::Result<()> {
+        let (args, speaks) = (self.args, self.team.rank() == 0);
+        let goal = Goal { tolerance: args.tolerance, max_steps: args.max_steps };
+        let mut progress = Progress::new(goal, args.quiet || args.json || !speaks);
+        while self.errors.len() == 1
+            || self.errors.len() as u64 <= args.max_steps
+                && self.errors.last().is_none_or(|error| *error > args.tolerance)
+        {
+            let before = self.team.traffic();
+            let now = self.recovery.advance()?;
+            let traffic = self.team.traffic() - before;
+            self.errors.push(now.error_a);
+            if args.start == StartFrom::Data {
+                self.search_seconds.get_or_insert(now.step.times.search.as_secs_f64());
+            }
+            if args.json && speaks {
+                let traffic = (self.team.size() > 1).then_some(traffic);
+                let record = StepRecord::new(&now, self.recovery.learner(), traffic);
+                serde_json::to_writer(&mut *stdout, &record)?;
+                writeln!(stdout)?;
+            }
+            progress.step(&now)?;
+        }
+        progress.finish();
+        Ok(())
+    }
+
+    /// Writes the outcome: one JSON object, or a plot and a summary.
+    fn report(
+        &self,
+        mut stdout: StdoutLock<'static>,
+        outcome: &Outcome,
+        converged: bool,
+        time: Duration,
+    ) -> anyhow::Result<()> {
+        if self.args.json {
+            let record = OutcomeRecord::new(outcome, time, converged, self.search_seconds);
+            serde_json::to_writer(&mut stdout, &record)?;
+            writeln!(stdout)?;
+            return Ok(());
+        }
+        let mut stdout = anstream::AutoStream::auto(stdout);
+        let style = Style::new().fg_color(Some(AnsiColor::Cyan.into())).bold();
+        let curve = Curve { label: "error of A", glyph: '●', style, errors: &self.errors };
+        let summary = summary(outcome, self.recovery.learner(), converged, time, self.search_seconds);
+        write!(stdout, "{}\n{summary}", plot::convergence(&[curve]))?;
+        Ok(())
+    }
+}
+
+/// Returns the outcome in words.
 fn summary(
     outcome: &Outcome,
     learner: &Learner,
     converged: bool,
     total: Duration,
-    init_seconds: Option<f64>,
+    search_seconds: Option<f64>,
 ) -> String {
     let verdict = if converged { "recovered" } else { "stopped" };
     let support = if outcome.support { "signs and supports exact" } else { "signs or supports differ" };
@@ -337,12 +369,12 @@ fn summary(
     };
     let oracle = match outcome.oracle_error_a {
         Some(oracle) => format!(
-            "  oracle        {oracle:.1e}   least squares with the true codes; ours is {:.3} times that\n",
+            "  oracle        {oracle:.1e}   least squares with the true codes; ours is {:.3} times as large\n",
             outcome.error_a / oracle
         ),
         None => String::new(),
     };
-    let census = match init_seconds {
+    let patterns = match search_seconds {
         Some(seconds) => format!(
             "  patterns      {} found of {} seen in two fibers or more, {} spurious; {seconds:.2} s for the first search\n",
             outcome.pattern_counts.found, outcome.pattern_counts.seen, outcome.pattern_counts.spurious
@@ -352,19 +384,19 @@ fn summary(
     let mut open = String::new();
     if learner.unexplained_fibers() > 0 {
         open += &format!(
-            "  unexplained   {} fibers that no pattern explains wait for others like them\n",
+            "  unexplained   {} fibers that no pattern explains are kept until similar fibers come\n",
             learner.unexplained_fibers()
         );
     }
     if !learner.overdue().is_empty() {
         open += &format!(
-            "  overdue       {} patterns have not been seen for long; they are kept\n",
+            "  overdue       {} patterns have not appeared for a long time; they are kept\n",
             learner.overdue().len()
         );
     }
     format!(
         "{verdict} after {} tensors; {coverage}\n\
-         {census}{open}\
+         {patterns}{open}\
         \x20 dictionary A  {:.1e}   relative error\n\
          {oracle}\
         \x20 codes X       {:.1e}   {support}, {:.2} patterns in a fiber\n\
@@ -382,6 +414,7 @@ fn summary(
     )
 }
 
+/// One tensor, as JSON. Users read these names and this order.
 #[derive(Serialize)]
 struct StepRecord {
     r#type: &'static str,
@@ -408,7 +441,7 @@ struct StepRecord {
     encode_seconds: f64,
     update_seconds: f64,
     search_seconds: f64,
-    /// Of a team: exchanges of this rank, and bytes that it had for them, errors measured included.
+    /// With several ranks: the exchanges of this rank and the bytes it sent, including those that measure the errors.
     #[serde(skip_serializing_if = "Option::is_none")]
     exchanges: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -416,7 +449,7 @@ struct StepRecord {
 }
 
 impl StepRecord {
-    fn new(progress: &recovery::Progress, learner: &Learner) -> StepRecord {
+    fn new(progress: &recovery::Progress, learner: &Learner, traffic: Option<Traffic>) -> StepRecord {
         let step = &progress.step;
         StepRecord {
             r#type: "step",
@@ -438,17 +471,18 @@ impl StepRecord {
             overdue: learner.overdue().len(),
             direct: step.solver_counts.direct,
             iht: step.solver_counts.iht,
-            unsettled: step.solver_counts.unsettled,
+            unsettled: step.solver_counts.unconverged,
             passes: step.passes,
-            encode_seconds: step.encode_time.as_secs_f64(),
-            update_seconds: step.update_time.as_secs_f64(),
-            search_seconds: step.search_time.as_secs_f64(),
-            exchanges: None,
-            sent_bytes: None,
+            encode_seconds: step.times.encode.as_secs_f64(),
+            update_seconds: step.times.update.as_secs_f64(),
+            search_seconds: step.times.search.as_secs_f64(),
+            exchanges: traffic.map(|traffic| traffic.exchanges),
+            sent_bytes: traffic.map(|traffic| traffic.bytes),
         }
     }
 }
 
+/// The outcome, as JSON. Users read these names and this order.
 #[derive(Serialize)]
 struct OutcomeRecord {
     r#type: &'static str,
@@ -473,7 +507,7 @@ struct OutcomeRecord {
 }
 
 impl OutcomeRecord {
-    fn new(outcome: &Outcome, seconds: Duration, converged: bool, init: Option<f64>) -> OutcomeRecord {
+    fn new(outcome: &Outcome, seconds: Duration, converged: bool, search: Option<f64>) -> OutcomeRecord {
         OutcomeRecord {
             r#type: "outcome",
             steps: outcome.steps,
@@ -487,7 +521,7 @@ impl OutcomeRecord {
             patterns_found: outcome.pattern_counts.found,
             patterns_seen: outcome.pattern_counts.seen,
             spurious: outcome.pattern_counts.spurious,
-            init_seconds: init,
+            init_seconds: search,
             oracle_error_a: outcome.oracle_error_a,
             seconds: seconds.as_secs_f64(),
             learn_seconds: outcome.learn_time.as_secs_f64(),

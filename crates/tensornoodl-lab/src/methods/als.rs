@@ -13,14 +13,15 @@ use tensornoodl::Tensor;
 use super::cp::Cp;
 use super::linear::{dot, entrywise, normalize};
 
-/// How long, and whether factors are made orthogonal first.
+/// Options of alternating least squares.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Als {
-    /// Sweeps at most.
+    /// Maximum number of sweeps.
     pub most_sweeps: usize,
-    /// The change of A, |A' - A|_F / |A|_F, that ends them.
+    /// The sweeps end when the change of A, |A' - A|_F / |A|_F, is at most this.
     pub tolerance: f64,
-    /// Sweeps that begin by making the columns of each factor orthogonal; needs no more patterns than any axis is long.
+    /// Number of first sweeps that make the columns of each factor orthogonal. They need at most as many patterns as the shortest axis
+    /// is long.
     pub orthogonal_sweeps: usize,
 }
 
@@ -30,7 +31,7 @@ impl Default for Als {
     }
 }
 
-/// Improves the factors of one tensor; returns the sweeps made.
+/// Improves the factors of one tensor. Returns the number of sweeps.
 pub fn als(tensor: &Tensor<'_>, cp: &mut Cp, options: Als) -> usize {
     let shape = tensor.shape();
     for sweep in 0..options.most_sweeps {
@@ -47,7 +48,7 @@ pub fn als(tensor: &Tensor<'_>, cp: &mut Cp, options: Als) -> usize {
         normalize(&mut cp.rows, shape.rows);
         cp.cols = solve(&cp.along_cols(tensor, &scores), &entrywise(&gram, &cp.gram_rows()));
         let moved: f64 = cp.features.iter().zip(&before).map(|(a, b)| (a - b).powi(2)).sum();
-        // The fit would not do: it is a difference of sums, and stands still long before A does.
+        // The fit is no criterion: it is a difference of sums, and stops to change long before A does.
         if sweep > options.orthogonal_sweeps && moved <= options.tolerance.powi(2) * cp.patterns() as f64 {
             return sweep + 1;
         }
@@ -55,7 +56,7 @@ pub fn als(tensor: &Tensor<'_>, cp: &mut Cp, options: Als) -> usize {
     options.most_sweeps
 }
 
-/// M V^-1 for M (length x m) and V (m x m), where V may be singular: patterns that are not there.
+/// Returns M V^-1 for M (length x m) and V (m x m). V is singular where patterns have vanished, so a small ridge is added.
 fn solve(right: &[f64], v: &[f64]) -> Vec<f64> {
     let m = v.len().isqrt();
     let length = right.len() / m.max(1);
@@ -70,7 +71,7 @@ fn solve(right: &[f64], v: &[f64]) -> Vec<f64> {
     (0..m).flat_map(|i| (0..length).map(|at| solved[(i, at)]).collect::<Vec<f64>>()).collect()
 }
 
-/// Gram and Schmidt, twice.
+/// Makes columns orthonormal by two rounds of Gram-Schmidt.
 fn orthogonalize(factor: &mut [f64], length: usize) {
     for i in 0..factor.len() / length {
         let (before, rest) = factor.split_at_mut(i * length);

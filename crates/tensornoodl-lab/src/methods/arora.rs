@@ -1,14 +1,14 @@
 //! Arora, Ge, Ma and Moitra, "Simple, efficient, and neural algorithms for sparse coding" (2015).
 //!
 //! Codes are one hard threshold, x = HT_{C/2}(A'y). The gradient of pattern i is the mean of (y - A x) sign(x_i): the
-//! codes are biased by what the other patterns of a fiber have along A_i, and so is the limit. Without bias, pattern i
-//! gets codes of its own, in a dictionary B(i) whose other columns have lost their part along A_i:
+//! codes are biased by the parts of the other patterns of a fiber along A_i, and so is the limit. The unbiased method computes
+//! separate codes for pattern i, in a dictionary B(i) whose other columns have no part along A_i:
 //!
 //! ```text
 //! x(i) = HT_{C/2}(B(i)'y),   (B(i)'y)_l = d_l - G_il d_i,   d = A'y,  G = A'A
 //! ```
 //!
-//! so that no B(i) is ever formed, and only fibers that show i cost anything.
+//! so that B(i) is never formed, and only fibers that show pattern i cost time.
 
 use rayon::prelude::*;
 use tensornoodl::{Codes, Dictionary, Error, Tensor};
@@ -16,7 +16,7 @@ use tensornoodl::{Codes, Dictionary, Error, Tensor};
 use super::Method;
 use super::linear::{add, by_blocks, encode};
 
-/// Arora(b), or Arora(u) without bias.
+/// The biased method Arora(b), or the unbiased method Arora(u).
 pub struct Arora {
     dictionary: Dictionary,
     eta_a: f64,
@@ -24,11 +24,11 @@ pub struct Arora {
     unbiased: bool,
 }
 
-/// What a fiber says of a pattern: sign(x_i), and which residual.
-type Lesson = (u32, f64, usize);
+/// One term of the gradient of a pattern: the index i of the pattern, sign(x_i), and the index of the residual.
+type GradientTerm = (u32, f64, usize);
 
 impl Arora {
-    /// Starts at a dictionary, with the step size and the code floor C of the paper.
+    /// Starts from a dictionary, with the step size and the code floor C of the paper.
     pub fn new(start: Dictionary, eta_a: f64, code_floor: f64, unbiased: bool) -> Arora {
         Arora { dictionary: start, eta_a, code_floor, unbiased }
     }
@@ -38,23 +38,23 @@ impl Arora {
         (0..).zip(scores.iter().copied()).filter(large).collect()
     }
 
-    /// The residuals of a block of fibers, and what they say.
-    fn lessons(
+    /// Returns the terms of the gradient from a block of fibers, and their residuals.
+    fn gradient_terms(
         &self,
         tensor: &Tensor<'_>,
         first: usize,
         scores: &[f64],
         gram: &[f64],
-    ) -> (Vec<Lesson>, Vec<f64>) {
+    ) -> (Vec<GradientTerm>, Vec<f64>) {
         let (n, m) = (self.dictionary.features(), self.dictionary.patterns());
-        let (mut lessons, mut residuals) = (Vec::new(), Vec::new());
+        let (mut terms, mut residuals) = (Vec::new(), Vec::new());
         for (at, d) in scores.chunks_exact(m).enumerate() {
             let y = tensor.fiber(first + at);
             let code = self.threshold(d);
             if !self.unbiased && !code.is_empty() {
                 let mut r = y.to_vec();
                 code.iter().for_each(|&(i, x)| add(&mut r, -x, self.dictionary.pattern(i as usize)));
-                lessons.extend(code.iter().map(|&(i, x)| (i, x.signum(), residuals.len() / n)));
+                terms.extend(code.iter().map(|&(i, x)| (i, x.signum(), residuals.len() / n)));
                 residuals.extend(r);
                 continue;
             }
@@ -68,11 +68,11 @@ impl Arora {
                     along -= g[l as usize] * z;
                 }
                 add(&mut r, -along, self.dictionary.pattern(i as usize));
-                lessons.push((i, x.signum(), residuals.len() / n));
+                terms.push((i, x.signum(), residuals.len() / n));
                 residuals.extend(r);
             }
         }
-        (lessons, residuals)
+        (terms, residuals)
     }
 }
 
@@ -83,18 +83,19 @@ impl Method for Arora {
             return Ok(());
         }
         let gram = if self.unbiased { self.dictionary.gram() } else { Vec::new() };
-        let blocks =
-            by_blocks(&self.dictionary, tensor, |first, scores| self.lessons(tensor, first, scores, &gram));
+        let blocks = by_blocks(&self.dictionary, tensor, |first, scores| {
+            self.gradient_terms(tensor, first, scores, &gram)
+        });
         let mut of_pattern: Vec<Vec<(&[f64], f64)>> = vec![Vec::new(); m];
-        for (lessons, residuals) in &blocks {
-            for &(i, sign, at) in lessons {
+        for (terms, residuals) in &blocks {
+            for &(i, sign, at) in terms {
                 of_pattern[i as usize].push((&residuals[at * n..][..n], sign));
             }
         }
         let mut columns = self.dictionary.values().to_vec();
         let step = self.eta_a / p as f64;
-        columns.par_chunks_exact_mut(n).zip(of_pattern).for_each(|(column, lessons)| {
-            lessons.into_iter().for_each(|(r, sign)| add(column, step * sign, r));
+        columns.par_chunks_exact_mut(n).zip(of_pattern).for_each(|(column, terms)| {
+            terms.into_iter().for_each(|(r, sign)| add(column, step * sign, r));
         });
         self.dictionary = Dictionary::from_columns(n, columns)?;
         Ok(())

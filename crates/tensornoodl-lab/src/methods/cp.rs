@@ -1,7 +1,7 @@
-//! CP factors of one tensor, and the three products that methods for them share.
+//! CP factors of one tensor, and the three products that all methods for one tensor need.
 //!
-//! Z is known by its non-zero fibers Y, so that Z_(1) (C . B) is Y W' with w_f = B_j * C_k at the place (j, k) of fiber f, and
-//! the other two come from A'Y: no unfolding is formed. Every zero counts, as it has to: zeros are data too.
+//! Z is given by its non-zero fibers Y: Z_(1) (C . B) is Y W' with w_f = B_j * C_k at the place (j, k) of fiber f, and the other two
+//! products follow from A'Y, so no unfolding is formed. Zeros of the tensor count as data.
 
 use tensornoodl::{Codes, Dictionary, Error, Factors, Shape, Sparse, Tensor};
 
@@ -10,18 +10,18 @@ use super::linear::{BLOCK, dot, normalize, product, product_transposed, transpos
 /// A CP factorization; factors are n x m, J x m and K x m, column by column.
 #[derive(Debug, Clone)]
 pub struct Cp {
-    /// n, J and K.
+    /// The shape n x J x K of the tensor.
     pub shape: Shape,
-    /// A, with unit columns.
+    /// The dictionary A, with unit columns.
     pub features: Vec<f64>,
-    /// B.
+    /// The row factor B.
     pub rows: Vec<f64>,
-    /// C.
+    /// The col factor C.
     pub cols: Vec<f64>,
 }
 
 impl Cp {
-    /// From a dictionary and factors to go with it.
+    /// Makes CP factors of a dictionary and the row and col factors of a tensor.
     pub fn new(shape: Shape, dictionary: &Dictionary, factors: &Factors) -> Cp {
         let dense = |sparse: &Sparse| {
             let length = sparse.rows();
@@ -35,12 +35,12 @@ impl Cp {
         Cp { shape, features, rows: dense(&factors.rows), cols: dense(&factors.cols) }
     }
 
-    /// m.
+    /// Returns the number of patterns, m.
     pub fn patterns(&self) -> usize {
         self.features.len() / self.shape.features
     }
 
-    /// Leaves out terms that vanished or overflowed.
+    /// Removes terms that have vanished or overflowed.
     pub fn alive(self) -> Cp {
         let Shape { features: n, rows, cols } = self.shape;
         let mut alive = Cp { features: Vec::new(), rows: Vec::new(), cols: Vec::new(), ..self };
@@ -56,12 +56,15 @@ impl Cp {
         alive
     }
 
-    /// A.
+    /// Returns A as a dictionary.
+    ///
+    /// # Errors
+    /// If a column is zero or not finite.
     pub fn dictionary(&self) -> Result<Dictionary, Error> {
         Dictionary::from_columns(self.shape.features, self.features.clone())
     }
 
-    /// Entries b_j c_k of at least `floor` at the places of the fibers, as hard thresholding would keep them.
+    /// Returns the codes b_j c_k at the places of the fibers, without those below `floor` in magnitude.
     pub fn codes(&self, tensor: &Tensor<'_>, floor: f64) -> Codes {
         let mut matrix = Sparse::new(self.patterns());
         for weights in self.weights(tensor).chunks_exact(self.patterns()) {
@@ -72,7 +75,8 @@ impl Cp {
         Codes::new(matrix, tensor)
     }
 
-    /// |Z - sum A_i o B_i o C_i|_F / |Z|_F, place by place: sums of squares would cancel to 1e-8.
+    /// Returns the relative fit |Z - sum A_i o B_i o C_i|_F / |Z|_F, summed place by place: a difference of sums of squares would cancel
+    /// to 1e-8.
     pub fn fit(&self, tensor: &Tensor<'_>) -> f64 {
         let Shape { features: n, rows, cols } = self.shape;
         let energy = dot(tensor.values(), tensor.values());
@@ -83,13 +87,13 @@ impl Cp {
         for (fiber, place) in tensor.places().iter().enumerate() {
             fiber_at[place.row as usize * cols + place.col as usize] = Some(fiber);
         }
-        let mut rest = 0.0;
+        let mut residual = 0.0;
         for (block, fibers) in fiber_at.chunks(BLOCK).enumerate() {
             let places = (block * BLOCK..block * BLOCK + fibers.len()).map(|at| (at / cols, at % cols));
             let mut model = vec![0.0; n * fibers.len()];
             product(&mut model, &self.features, &self.weights_at(places), n);
             for (model, fiber) in model.chunks_exact(n).zip(fibers) {
-                rest += match fiber {
+                residual += match fiber {
                     Some(fiber) => {
                         tensor.fiber(*fiber).iter().zip(model).map(|(y, z)| (y - z).powi(2)).sum::<f64>()
                     }
@@ -97,10 +101,10 @@ impl Cp {
                 };
             }
         }
-        (rest / energy).sqrt()
+        (residual / energy).sqrt()
     }
 
-    /// B_j * C_k for every fiber, m x p.
+    /// Returns B_j * C_k for every fiber, m x p.
     fn weights(&self, tensor: &Tensor<'_>) -> Vec<f64> {
         self.weights_at(tensor.places().iter().map(|place| (place.row as usize, place.col as usize)))
     }
@@ -114,21 +118,21 @@ impl Cp {
         weights
     }
 
-    /// Z_(1) (C . B), n x m.
+    /// Returns Z_(1) (C . B), n x m.
     pub(crate) fn along_features(&self, tensor: &Tensor<'_>) -> Vec<f64> {
         let mut along = vec![0.0; self.features.len()];
         product_transposed(&mut along, tensor.values(), &self.weights(tensor), self.patterns());
         along
     }
 
-    /// A'Y, m x p.
+    /// Returns A'Y, m x p.
     pub(crate) fn scores(&self, tensor: &Tensor<'_>) -> Vec<f64> {
         let mut scores = vec![0.0; self.patterns() * tensor.fibers()];
         transposed_product(&mut scores, &self.features, tensor.values(), self.shape.features);
         scores
     }
 
-    /// Z_(2) (C . A), J x m, from A'Y.
+    /// Returns Z_(2) (C . A), J x m, from A'Y.
     pub(crate) fn along_rows(&self, tensor: &Tensor<'_>, scores: &[f64]) -> Vec<f64> {
         let (m, Shape { rows, cols, .. }) = (self.patterns(), self.shape);
         let mut along = vec![0.0; rows * m];
@@ -142,7 +146,7 @@ impl Cp {
         along
     }
 
-    /// Z_(3) (B . A), K x m, from A'Y.
+    /// Returns Z_(3) (B . A), K x m, from A'Y.
     pub(crate) fn along_cols(&self, tensor: &Tensor<'_>, scores: &[f64]) -> Vec<f64> {
         let (m, Shape { rows, cols, .. }) = (self.patterns(), self.shape);
         let mut along = vec![0.0; cols * m];
@@ -156,22 +160,22 @@ impl Cp {
         along
     }
 
-    /// A'A.
+    /// Returns A'A.
     pub(crate) fn gram_features(&self) -> Vec<f64> {
         gram(&self.features, self.shape.features)
     }
 
-    /// B'B.
+    /// Returns B'B.
     pub(crate) fn gram_rows(&self) -> Vec<f64> {
         gram(&self.rows, self.shape.rows)
     }
 
-    /// C'C.
+    /// Returns C'C.
     pub(crate) fn gram_cols(&self) -> Vec<f64> {
         gram(&self.cols, self.shape.cols)
     }
 
-    /// Gives all columns length one.
+    /// Scales all columns to length one.
     pub(crate) fn normalize_all(&mut self) {
         normalize(&mut self.features, self.shape.features);
         normalize(&mut self.rows, self.shape.rows);
@@ -179,7 +183,7 @@ impl Cp {
     }
 }
 
-/// F'F.
+/// Returns F'F for a factor F.
 fn gram(factor: &[f64], length: usize) -> Vec<f64> {
     let m = factor.len() / length;
     let mut gram = vec![0.0; m * m];

@@ -4,21 +4,21 @@
 //! minimise over A, B, C >= 0   sum_k (|Z_k - A diag(c_k) B'|_F^2 + eps)^(p/2) + lambda (|A|_1 + |B|_F^2 + |C|_F^2)
 //! ```
 //!
-//! where Z_k are the slabs along the third axis. Theirs: the first term with 0 < p <= 1, and its minimization by turns. The
-//! weights of slabs are those of reweighted least squares for it, w_k = p/2 (|Z_k - A diag(c_k) B'|_F^2 + eps)^(p/2 - 1) anew in every sweep. They define a quadratic
-//! that touches the objective from above, so that the objective never rises. That one factor is sparse and the others have
-//! their Frobenius norms held is how the TensorNOODL paper describes it.
+//! where Z_k are the slabs along the third axis. From the original: the first term with 0 < p <= 1, and its alternating minimization. The
+//! weights of slabs are those of reweighted least squares, w_k = p/2 (|Z_k - A diag(c_k) B'|_F^2 + eps)^(p/2 - 1) in every sweep. They define a
+//! quadratic that touches the objective from above, so that the objective never rises. The TensorNOODL paper describes the method with one
+//! sparse factor and bounded Frobenius norms of the others.
 //!
-//! Ours, because their text on Enron was not at hand: p, eps, lambda, the starts, and the solver of a factor, which goes
-//! through its columns,
+//! Chosen here, because the original text on Enron was not available: p, eps, lambda, the starts, and the solver of a factor, which
+//! goes through its columns,
 //!
 //! ```text
 //! f_i <- max(0, (M_i - sum_{j != i} f_j V_ji - lambda/2) / V_ii)   for the l1 norm,
 //! f_i <- max(0, (M_i - sum_{j != i} f_j V_ji) / (V_ii + lambda))   for the Frobenius norm.
 //! ```
 //!
-//! One lambda is enough: scale moves freely between the factors, so that of three only lambda_a^2 lambda_b lambda_c would
-//! count. Z is known by its entries, and no unfolding is formed; every zero counts.
+//! One lambda is enough: scale moves freely between the factors, so that of three lambdas only lambda_a^2 lambda_b lambda_c would
+//! matter. Z is given by its entries, and no unfolding is formed; zeros count as data.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -27,29 +27,31 @@ use tensornoodl::{Error, Shape};
 
 use super::linear::{dot, transposed_product};
 
-/// An index along each axis, and the value there. No place may come twice.
+/// An index along each axis, and the value there. No two entries may have the same indices.
 pub type Entry = ([usize; 3], f64);
 
-/// What is minimised, and how long.
+/// Options of the method.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fu {
-    /// Columns of each factor.
+    /// Number of columns of each factor.
     pub groups: usize,
-    /// p; at 2 all slabs have the weight 1.
+    /// The exponent p, above 0 and at most 2; at 2 all slabs have the weight 1.
     pub p: f64,
-    /// eps: a slab that fits better gains no more weight. Residuals are differences of sums: far smaller ones are rounding.
+    /// The eps of the objective, above 0: slabs with smaller residuals gain no more weight. Residuals are differences of sums, so far
+    /// smaller ones are rounding errors.
     pub eps: f64,
-    /// lambda. It has to be chosen for the data and for p: the larger, the fewer members a group has.
+    /// The weight lambda of the penalties, at least 0. It must be chosen for the data and for p: the larger it is, the fewer members a
+    /// group has.
     pub lambda: f64,
-    /// Which of A, B and C have the l1 norm; the others have the squared Frobenius norm.
+    /// Whether A, B and C have the l1 norm; otherwise they have the squared Frobenius norm.
     pub sparse: [bool; 3],
-    /// Random starts; the lowest objective is kept.
+    /// Number of random starts; the fit with the lowest objective is kept.
     pub starts: u64,
-    /// Of the starts.
+    /// Seed of the starts.
     pub seed: u64,
-    /// Sweeps at most.
+    /// Maximum number of sweeps.
     pub most_sweeps: usize,
-    /// The relative change of the objective that ends them.
+    /// The sweeps end when the relative change of the objective is at most this.
     pub tolerance: f64,
 }
 
@@ -70,20 +72,23 @@ impl Default for Fu {
     }
 }
 
-/// What came of it.
+/// A fitted model.
 #[derive(Debug, Clone)]
 pub struct FuFit {
-    /// A, B and C, column by column.
+    /// The factors A, B and C, column by column.
     pub factors: [Vec<f64>; 3],
     /// The objective at the end.
     pub objective: f64,
-    /// Sweeps made.
+    /// The number of sweeps.
     pub sweeps: usize,
-    /// Weights of the slabs at the end.
+    /// The weights of the slabs at the end.
     pub weights: Vec<f64>,
 }
 
-/// Factorizes from several random starts. Each is fitted without lambda first: with it, groups of a random start die.
+/// Factorizes from several random starts. Each start is fitted without lambda first: with lambda, groups of a random start vanish.
+///
+/// # Errors
+/// If an option is out of range or an entry lies outside the shape.
 pub fn fu(entries: &[Entry], shape: [usize; 3], options: &Fu) -> Result<FuFit, Error> {
     let fits = (0..options.starts).into_par_iter().map(|start| {
         let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
@@ -97,7 +102,10 @@ pub fn fu(entries: &[Entry], shape: [usize; 3], options: &Fu) -> Result<FuFit, E
     best.ok_or(Error::Parameter { name: "starts", value: "0".into(), rule: "at least 1".into() })
 }
 
-/// Factorizes from one start, factors column by column.
+/// Factorizes from one start, given as factors column by column.
+///
+/// # Errors
+/// If an option is out of range, a factor has another length, or an entry lies outside the shape.
 pub fn fu_from(
     entries: &[Entry],
     shape: [usize; 3],
@@ -145,7 +153,7 @@ fn check(entries: &[Entry], shape: [usize; 3], start: &[Vec<f64>; 3], options: &
     Ok(())
 }
 
-/// Times that a factor's columns are gone through: after one, columns of a random start are still zero, and stay so.
+/// Number of cycles over the columns of a factor: after one cycle, columns of a random start are still zero, and stay zero.
 const CYCLES: usize = 10;
 
 struct Problem<'p> {
@@ -155,7 +163,7 @@ struct Problem<'p> {
 }
 
 impl Problem<'_> {
-    /// M = Z_(axis) (F . G) for the other two factors F and G, where each entry has the weight of its slab.
+    /// Returns M = Z_(axis) (F . G) for the other two factors F and G, where each entry has the weight of its slab.
     fn along(&self, factors: &[Vec<f64>; 3], axis: usize, weights: &[f64]) -> Vec<f64> {
         let (f, g) = ((axis + 1) % 3, (axis + 2) % 3);
         let mut along = vec![0.0; factors[axis].len()];
@@ -168,7 +176,7 @@ impl Problem<'_> {
         along
     }
 
-    /// V = F'F * G'G, where C'WC stands for C'C.
+    /// Returns V = F'F * G'G, with C'WC in place of C'C.
     fn gram(&self, factors: &[Vec<f64>; 3], axis: usize, weights: &[f64]) -> Vec<f64> {
         let m = self.options.groups;
         let mut product = vec![1.0; m * m];
@@ -225,25 +233,25 @@ impl Problem<'_> {
         if self.options.sparse[axis] { values.iter().map(|x| x.abs()).sum() } else { dot(values, values) }
     }
 
-    /// Weights of the slabs, and the objective.
+    /// Returns the weights of the slabs and the objective.
     fn weigh(&self, factors: &[Vec<f64>; 3]) -> (Vec<f64>, f64) {
         let (slabs, m, Fu { p, eps, lambda, .. }) = (self.shape[2], self.options.groups, *self.options);
         let ones = vec![1.0; slabs];
         let (along, v) = (self.along(factors, 2, &ones), self.gram(factors, 2, &ones));
         // |Z_k - A diag(c_k) B'|^2 = |Z_k|^2 - 2 <M_k, c_k> + c_k' V c_k.
-        let mut rest = vec![0.0; slabs];
-        self.entries.iter().for_each(|(at, z)| rest[at[2]] += z * z);
-        for (k, rest) in rest.iter_mut().enumerate() {
+        let mut residuals = vec![0.0; slabs];
+        self.entries.iter().for_each(|(at, z)| residuals[at[2]] += z * z);
+        for (k, residual) in residuals.iter_mut().enumerate() {
             let c = |i: usize| factors[2][i * slabs + k];
             for i in 0..m {
                 let model: f64 = (0..m).map(|j| v[j * m + i] * c(j)).sum();
-                *rest += c(i) * (model - 2.0 * along[i * slabs + k]);
+                *residual += c(i) * (model - 2.0 * along[i * slabs + k]);
             }
-            *rest = rest.max(0.0) + eps;
+            *residual = residual.max(0.0) + eps;
         }
-        let fit: f64 = rest.iter().map(|rest| rest.powf(p / 2.0)).sum();
+        let fit: f64 = residuals.iter().map(|residual| residual.powf(p / 2.0)).sum();
         let penalties: f64 = (0..3).map(|axis| self.penalty(&factors[axis], axis)).sum();
-        let weights = rest.iter().map(|rest| p / 2.0 * rest.powf(p / 2.0 - 1.0)).collect();
+        let weights = residuals.iter().map(|residual| p / 2.0 * residual.powf(p / 2.0 - 1.0)).collect();
         (weights, fit + lambda * penalties)
     }
 }

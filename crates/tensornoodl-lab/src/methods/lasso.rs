@@ -1,5 +1,5 @@
-//! The Lasso, min |y - A x|^2 / 2 + lambda |x|_1, in Gram form: with d = A'y and G = A'A the fiber itself is no longer
-//! needed. Three solvers that agree: ISTA, FISTA (Beck and Teboulle 2009) and coordinate descent.
+//! The Lasso, min |y - A x|^2 / 2 + lambda |x|_1, in Gram form: d = A'y and G = A'A replace the fiber.
+//! Three solvers that agree: ISTA, FISTA (Beck and Teboulle 2009) and coordinate descent.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,47 +7,49 @@ use tensornoodl::{Codes, Dictionary, Sparse, Tensor};
 
 use super::linear::{add, by_blocks, dot};
 
-/// How it is solved.
+/// A solver of the Lasso.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Solver {
     /// Proximal gradient steps.
     Ista,
-    /// The same with momentum.
+    /// Proximal gradient steps with momentum.
     Fista,
-    /// One coordinate at a time, in turn.
+    /// Cyclic coordinate descent.
     Descent,
 }
 
-/// Proximal steps, or sweeps over all coordinates, at most, and the largest change of an entry, over lambda, that ends them.
+/// Maximum number of proximal steps.
 const MOST_STEPS: usize = 20_000;
+/// Maximum number of sweeps over all coordinates.
 const MOST_SWEEPS: usize = 1_000;
+/// A solver has converged when the largest change of an entry, divided by lambda, is below this.
 const SETTLED: f64 = 1e-6;
 
-/// A code, and whether it settled.
+/// A code, and whether the solver converged.
 pub type Solved = (Vec<(u32, f64)>, bool);
 
-/// A dictionary, ready for the Lasso.
+/// The Lasso for one dictionary.
 pub struct Lasso<'a> {
     dictionary: &'a Dictionary,
     gram: Vec<f64>,
-    /// The largest eigenvalue of G, or a little more.
+    /// An upper bound of the largest eigenvalue of G, at most 1 % too large.
     lipschitz: f64,
 }
 
 impl Lasso<'_> {
-    /// Prepares G.
+    /// Computes G.
     pub fn new(dictionary: &Dictionary) -> Lasso<'_> {
         let gram = dictionary.gram();
         let lipschitz = 1.01 * largest_eigenvalue(&gram, dictionary.patterns());
         Lasso { dictionary, gram, lipschitz }
     }
 
-    /// Codes of a tensor for each lambda, which come in decreasing order: each is the start of the next. It ends before the
-    /// first lambda at which a code does not settle: where the dictionary is a little off, small lambdas fit what is off by
-    /// hundreds of codes, and nobody would want those.
+    /// Returns the codes of a tensor for each lambda. Lambdas must decrease: the codes of one lambda are the start for the next. The path
+    /// ends before the first lambda at which a code does not converge: if the dictionary is slightly wrong, small lambdas fit its error
+    /// by hundreds of useless codes.
     pub fn path(&self, tensor: &Tensor<'_>, lambdas: &[f64], solver: Solver) -> Vec<Codes> {
         let m = self.dictionary.patterns();
-        // Lambdas at which all codes so far have settled.
+        // The number of lambdas at which all codes so far have converged.
         let settled = AtomicUsize::new(lambdas.len());
         let blocks = by_blocks(self.dictionary, tensor, |_, scores| {
             let path = |d: &[f64]| {
@@ -73,7 +75,7 @@ impl Lasso<'_> {
         (0..settled.into_inner()).map(codes).collect()
     }
 
-    /// The code of one fiber with d = A'y, from a start near to it.
+    /// Solves for the code of one fiber with d = A'y, from a start near the solution.
     pub fn solve(&self, d: &[f64], lambda: f64, start: Vec<(u32, f64)>, solver: Solver) -> Solved {
         match solver {
             Solver::Ista => self.proximal(d, lambda, start, false),
@@ -82,7 +84,7 @@ impl Lasso<'_> {
         }
     }
 
-    /// d - G x for a sparse x.
+    /// Returns d - G x for a sparse x.
     fn correlations(&self, d: &[f64], x: &[(u32, f64)]) -> Vec<f64> {
         let m = d.len();
         let mut c = d.to_vec();
@@ -92,7 +94,7 @@ impl Lasso<'_> {
         c
     }
 
-    /// x <- shrink(z + (d - G z) / L, lambda / L). With momentum, z runs ahead of x.
+    /// Iterates x <- shrink(z + (d - G z) / L, lambda / L), where z is x, or with momentum an extrapolation of x.
     fn proximal(&self, d: &[f64], lambda: f64, start: Vec<(u32, f64)>, momentum: bool) -> Solved {
         let (step, m) = (1.0 / self.lipschitz, d.len());
         let dense = |x: &[(u32, f64)]| {
@@ -117,7 +119,8 @@ impl Lasso<'_> {
         (sparse(&x), false)
     }
 
-    /// Columns have unit length: the best x_i, all else fixed, is shrink(c_i + x_i, lambda) for c = d - G x.
+    /// Descends along one coordinate after the other. Columns have unit length, so the best x_i with all other entries fixed is
+    /// shrink(c_i + x_i, lambda) for c = d - G x.
     fn descend(&self, d: &[f64], lambda: f64, start: Vec<(u32, f64)>) -> Solved {
         let m = d.len();
         let mut c = self.correlations(d, &start);
@@ -148,12 +151,12 @@ fn sparse(x: &[f64]) -> Vec<(u32, f64)> {
     (0..).zip(x.iter().copied()).filter(|(_, x)| *x != 0.0).collect()
 }
 
-/// Towards zero by `by`.
+/// Moves x towards zero by `by`, and not beyond.
 fn shrink(x: f64, by: f64) -> f64 {
     x.signum() * (x.abs() - by).max(0.0)
 }
 
-/// By the power method.
+/// Returns the largest eigenvalue, by the power method.
 fn largest_eigenvalue(gram: &[f64], m: usize) -> f64 {
     let mut v: Vec<f64> = (0..m).map(|i| 1.0 + (i % 7) as f64).collect();
     let mut value = 1.0;

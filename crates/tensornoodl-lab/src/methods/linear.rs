@@ -1,14 +1,14 @@
-//! Products, and codes of many fibers side by side.
+//! Dense products, and codes of many fibers in blocks.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 use tensornoodl::{Codes, Dictionary, Sparse, Tensor};
 
-/// Fibers that share a product.
+/// Number of fibers in a block.
 pub(crate) const BLOCK: usize = 256;
 
-/// A'Y (m x p) for A (n x m) and Y (n x p), all column by column.
+/// Computes A'Y (m x p) for A (n x m) and Y (n x p), all column by column.
 pub(crate) fn transposed_product(out: &mut [f64], a: &[f64], y: &[f64], n: usize) {
     let (m, p) = (a.len() / n, y.len() / n);
     let out = MatMut::from_column_major_slice_mut(out, m, p);
@@ -16,7 +16,7 @@ pub(crate) fn transposed_product(out: &mut [f64], a: &[f64], y: &[f64], n: usize
     matmul(out, Accum::Replace, a.transpose(), y, 1.0, Par::Seq);
 }
 
-/// A X (n x p) for A (n x m) and X (m x p), all column by column.
+/// Computes A X (n x p) for A (n x m) and X (m x p), all column by column.
 pub(crate) fn product(out: &mut [f64], a: &[f64], x: &[f64], n: usize) {
     let (m, p) = (a.len() / n, out.len() / n);
     let out = MatMut::from_column_major_slice_mut(out, n, p);
@@ -24,7 +24,7 @@ pub(crate) fn product(out: &mut [f64], a: &[f64], x: &[f64], n: usize) {
     matmul(out, Accum::Replace, a, x, 1.0, Par::Seq);
 }
 
-/// Y W' (n x m) for Y (n x p) and W (m x p), all column by column.
+/// Computes Y W' (n x m) for Y (n x p) and W (m x p), all column by column.
 pub(crate) fn product_transposed(out: &mut [f64], y: &[f64], w: &[f64], m: usize) {
     let (n, p) = (out.len() / m, w.len() / m);
     let out = MatMut::from_column_major_slice_mut(out, n, m);
@@ -32,12 +32,12 @@ pub(crate) fn product_transposed(out: &mut [f64], y: &[f64], w: &[f64], m: usize
     matmul(out, Accum::Replace, y, w.transpose(), 1.0, Par::Seq);
 }
 
-/// x * y, entry by entry.
+/// Returns the product of x and y, entry by entry.
 pub(crate) fn entrywise(x: &[f64], y: &[f64]) -> Vec<f64> {
     x.iter().zip(y).map(|(x, y)| x * y).collect()
 }
 
-/// Gives columns that are not zero length one.
+/// Scales columns to length one; columns of zeros stay.
 pub(crate) fn normalize(factor: &mut [f64], length: usize) {
     for column in factor.chunks_exact_mut(length) {
         let norm = dot(column, column).sqrt();
@@ -47,17 +47,18 @@ pub(crate) fn normalize(factor: &mut [f64], length: usize) {
     }
 }
 
-/// <x, y>.
+/// Returns the inner product <x, y>.
 pub(crate) fn dot(x: &[f64], y: &[f64]) -> f64 {
     x.iter().zip(y).map(|(x, y)| x * y).sum()
 }
 
-/// y += a x.
+/// Adds a x to y.
 pub(crate) fn add(y: &mut [f64], a: f64, x: &[f64]) {
     y.iter_mut().zip(x).for_each(|(y, x)| *y += a * x);
 }
 
-/// Blocks of fibers in parallel: `work` is given the first fiber of a block and A'Y of it, and its results come in order.
+/// Works on blocks of fibers in parallel: `work` gets the index of the first fiber of a block and A'Y of the block. Returns the results
+/// in order.
 pub(crate) fn by_blocks<T: Send>(
     dictionary: &Dictionary,
     tensor: &Tensor<'_>,
@@ -73,7 +74,7 @@ pub(crate) fn by_blocks<T: Send>(
     results.collect()
 }
 
-/// Codes of all fibers from a function of A'y.
+/// Returns the codes of all fibers; `code` computes the code of a fiber from A'y.
 pub(crate) fn encode(
     dictionary: &Dictionary,
     tensor: &Tensor<'_>,

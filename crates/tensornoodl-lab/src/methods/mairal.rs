@@ -1,16 +1,16 @@
 //! Mairal, Bach, Ponce and Sapiro, "Online dictionary learning for sparse coding" (2009).
 //!
 //! Codes are Lasso solutions. Two moments are kept of all fibers so far, E = sum x x' and F = sum y x', old ones with
-//! a weight that their schedule lets go to one:
+//! a weight that goes to one:
 //!
 //! ```text
 //! beta = (theta + 1 - p) / (theta + 1),   theta = t p for t < p, then p^2 + t - p
 //! ```
 //!
-//! They start as t0 I and t0 A(0): without that, a pattern that no fiber has shown yet is carried away by the first small
-//! code that the Lasso gives it by mistake. The dictionary is the minimizer of the quadratic they define, by block
-//! coordinate descent on its columns. Departs: columns have length one, where theirs have at most that; the errors of
-//! A compare unit columns, and with sparse codes theirs have it too.
+//! They start as t0 I and t0 A(0): without that, a pattern that no fiber has shown yet is moved far by the first small
+//! code that the Lasso gives it by mistake. The dictionary minimizes the quadratic that E and F define, by block coordinate
+//! descent on its columns. One difference from the original: columns have length one, where the original bounds their length by one. The
+//! errors of A compare unit columns, and with sparse codes the original columns have length one too.
 
 use tensornoodl::{Codes, Dictionary, Error, Tensor};
 
@@ -18,7 +18,7 @@ use super::Method;
 use super::lasso::{Lasso, Solver};
 use super::linear::{add, dot};
 
-/// t0, in fibers. Anything from 0.01 to 1 gives the same errors in the paper's cells.
+/// The weight t0 of A(0), in fibers. All values from 0.01 to 1 give the same errors in the paper's cells.
 const START_WEIGHT: f64 = 0.1;
 
 /// Online dictionary learning.
@@ -32,7 +32,7 @@ pub struct Mairal {
 }
 
 impl Mairal {
-    /// Starts at a dictionary. Their lambda is 1.2 / sqrt(n).
+    /// Starts from a dictionary. The original lambda is 1.2 / sqrt(n).
     pub fn new(start: Dictionary, lambda: f64) -> Mairal {
         let m = start.patterns();
         let mut e = vec![0.0; m * m];
@@ -41,9 +41,9 @@ impl Mairal {
         Mairal { dictionary: start, lambda, e, f, steps: 0 }
     }
 
-    /// The weight of what is old; p fibers come with every tensor.
+    /// Returns the factor of the old moments; p is the number of fibers of the tensor.
     fn keep(&self, p: f64) -> f64 {
-        // What is old is A(0) at first, and has its weight.
+        // At first the old moments are those of A(0), which have their weight t0 already.
         if self.steps == 1 {
             return 1.0;
         }
@@ -72,7 +72,7 @@ impl Method for Mairal {
         let mut columns = self.dictionary.values().to_vec();
         for i in 0..m {
             let e = &self.e[i * m..][..m];
-            // A pattern that no code has used stays.
+            // A pattern that no code uses does not change.
             if e[i] <= 0.0 {
                 continue;
             }

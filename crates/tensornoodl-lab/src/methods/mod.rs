@@ -34,15 +34,22 @@ use tensornoodl::{Codes, Dictionary, Error, Tensor};
 /// A method that learns a dictionary from a stream.
 pub trait Method {
     /// Learns from one tensor.
+    ///
+    /// # Errors
+    /// If the tensor has another number of features than the dictionary.
     fn learn(&mut self, tensor: &Tensor<'_>) -> Result<(), Error>;
 
-    /// The dictionary as it is now.
+    /// Returns the current dictionary.
     fn dictionary(&self) -> &Dictionary;
 
-    /// The method's own codes of a tensor.
+    /// Returns the method's own codes of a tensor.
+    ///
+    /// # Errors
+    /// If the tensor has another number of features than the dictionary.
     fn encode(&self, tensor: &Tensor<'_>) -> Result<Codes, Error>;
 
-    /// The codes that the last tensor was learned with, and its relative fit, if the method has them at hand.
+    /// Returns the codes that the last tensor was learned with, and the relative fit of the tensor. None if the method does not keep
+    /// them.
     fn last(&self) -> Option<(&Codes, f64)> {
         None
     }

@@ -4,14 +4,17 @@ use tensornoodl::{Codes, Dictionary, Error, Learner, Params, Place, Shape, Step,
 
 use super::Method;
 
-/// TensorNOODL, as a method among others.
+/// TensorNOODL as a [`Method`].
 pub struct Noodl {
     learner: Learner,
     last: Option<Step>,
 }
 
 impl Noodl {
-    /// Starts at a dictionary.
+    /// Starts from a dictionary.
+    ///
+    /// # Errors
+    /// If a parameter is out of range.
     pub fn new(start: Dictionary, params: Params) -> Result<Noodl, Error> {
         Ok(Noodl { learner: Learner::new(start, params)?, last: None })
     }
@@ -36,16 +39,20 @@ impl Method for Noodl {
     }
 }
 
-/// NOODL for plain matrices (Rambhatla, Li and Haupt 2019): the fibers without their places, as a tensor n x p x 1.
+/// NOODL for matrices (Rambhatla, Li and Haupt 2019): the fibers without their places, as a tensor n x p x 1.
 pub struct Matrix(Noodl);
 
 impl Matrix {
-    /// Starts at a dictionary.
+    /// Starts from a dictionary.
+    ///
+    /// # Errors
+    /// If a parameter is out of range.
     pub fn new(start: Dictionary, params: Params) -> Result<Matrix, Error> {
         Ok(Matrix(Noodl::new(start, params)?))
     }
 }
 
+/// Returns the fibers of a tensor as a tensor with one col.
 fn without_places<'t>(tensor: &'t Tensor<'_>) -> Result<Tensor<'t>, Error> {
     let shape = Shape { features: tensor.shape().features, rows: tensor.fibers().max(1), cols: 1 };
     let places: Vec<Place> = (0..tensor.fibers() as u32).map(|row| Place { row, col: 0 }).collect();

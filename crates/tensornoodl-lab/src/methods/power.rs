@@ -2,15 +2,15 @@
 //! models through tensor methods" (2015), and with truncation Sun, Lu, Liu and Cheng, "Provable sparse tensor decomposition"
 //! (2017).
 //!
-//! From many starts at a time a rank-1 term is refined,
+//! Rank-1 terms are refined from many starts,
 //!
 //! ```text
 //! a <- Z(., b, c) / |.|,   b <- Z(a, ., c) / |.|,   c <- Z(a, b, .) / |.|
 //! ```
 //!
-//! with truncation all but the largest entries of b and c are put to zero after each update. Of the terms that came out, the
-//! strongest is taken and those like it are dropped, until there are m. Where factors are not orthogonal this leaves a
-//! bias, which the first method then removes by coordinate descent (their "removing the residual").
+//! With truncation, all but the largest entries of b and c are set to zero after each update. Of the refined terms, the strongest is
+//! taken and similar ones are dropped, until m terms are taken. Where factors are not orthogonal this leaves a bias, which the first
+//! method removes by coordinate descent (the authors call it "removing the residual").
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -19,26 +19,26 @@ use tensornoodl::Tensor;
 use super::cp::Cp;
 use super::linear::{add, dot, entrywise, normalize};
 
-/// How many starts, for how long.
+/// Options of the power method.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Power {
-    /// Starts, half of them random and half the leading singular pair of Z(theta, ., .) for a random theta.
+    /// Number of starts: one half is random, the other half is the leading singular pair of Z(theta, ., .) for a random theta.
     pub starts: usize,
-    /// Sweeps over the three factors.
+    /// Number of sweeps over the three factors.
     pub sweeps: usize,
-    /// Entries of a row and of a col factor that are kept, if it truncates.
+    /// Number of entries of a row factor and of a col factor that truncation keeps. None for no truncation.
     pub kept: Option<(usize, usize)>,
-    /// Sweeps of coordinate descent that remove the residual.
+    /// Number of sweeps of coordinate descent that remove the residual.
     pub residual_sweeps: usize,
-    /// Of the starts.
+    /// Seed of the starts.
     pub seed: u64,
 }
 
-/// Terms whose patterns have a larger cosine are the same. A alone is compared: it is incoherent, sparse row and col factors of
-/// different patterns may well coincide.
-const ALIKE: f64 = 0.5;
+/// Terms whose patterns have a larger cosine count as equal. Only A is compared: patterns are incoherent, but sparse row and col factors
+/// of different patterns may coincide.
+const SIMILAR: f64 = 0.5;
 
-/// For the singular pairs of the starts.
+/// Number of sweeps for the singular pairs of the starts.
 const SINGULAR_SWEEPS: usize = 10;
 
 /// Factorizes one tensor into at most `patterns` terms.
@@ -54,7 +54,7 @@ pub fn power(tensor: &Tensor<'_>, patterns: usize, options: Power) -> Cp {
         cols: draw(shape.cols * starts),
     };
     tries.normalize_all();
-    // Singular pairs of Z(theta, ., .), where theta is the random a of the start, for every second one.
+    // Every second start becomes the singular pair of Z(theta, ., .), where theta is the random a of the start.
     let scores = tries.scores(tensor);
     for _ in 0..SINGULAR_SWEEPS {
         let along = tries.along_rows(tensor, &scores);
@@ -100,7 +100,7 @@ fn truncate(factor: &mut [f64], length: usize, kept: Option<usize>) {
     }
 }
 
-/// The strongest terms that are not alike. Their row factors get the strength.
+/// Returns the strongest terms that are not similar to each other. Their row factors get the strength.
 fn strongest(tensor: &Tensor<'_>, tries: &Cp, patterns: usize) -> Cp {
     let shape = tries.shape;
     let along = tries.along_features(tensor);
@@ -111,7 +111,7 @@ fn strongest(tensor: &Tensor<'_>, tries: &Cp, patterns: usize) -> Cp {
     order.sort_by(|&i, &l| strength[l].abs().total_cmp(&strength[i].abs()));
     let mut taken: Vec<usize> = Vec::new();
     for i in order {
-        if taken.len() < patterns && taken.iter().all(|&other| dot(a(i), a(other)).abs() <= ALIKE) {
+        if taken.len() < patterns && taken.iter().all(|&other| dot(a(i), a(other)).abs() <= SIMILAR) {
             taken.push(i);
         }
     }
@@ -124,7 +124,7 @@ fn strongest(tensor: &Tensor<'_>, tries: &Cp, patterns: usize) -> Cp {
     cp
 }
 
-/// One sweep in which every column of every factor becomes the best one, given all others.
+/// Makes one sweep in which every column of every factor becomes optimal for given other columns.
 fn remove_residual(tensor: &Tensor<'_>, cp: &mut Cp) {
     let shape = cp.shape;
     let (along, v) = (cp.along_features(tensor), entrywise(&cp.gram_rows(), &cp.gram_cols()));
@@ -138,7 +138,7 @@ fn remove_residual(tensor: &Tensor<'_>, cp: &mut Cp) {
     descend(&mut cp.rows, shape.rows, &along, &v);
 }
 
-/// Every column becomes M_i - sum over l != i of V_li F_l, over V_ii.
+/// Replaces every column by (M_i - sum over l != i of V_li F_l) / V_ii.
 fn descend(factor: &mut [f64], length: usize, along: &[f64], v: &[f64]) {
     let m = factor.len() / length;
     for i in 0..m {

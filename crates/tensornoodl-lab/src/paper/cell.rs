@@ -11,21 +11,21 @@ use super::table::eta_a;
 use crate::methods::lasso::{Lasso, Solver};
 use crate::methods::{Arora, Mairal, Matrix, Method, Noodl, linear};
 
-/// Which stream.
+/// A stream of the paper's tables.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// alpha = beta.
+    /// The probability alpha = beta that an entry of a row or col factor is not zero.
     pub alpha: f64,
-    /// J = K.
+    /// The number of rows and of cols, J = K.
     pub size: usize,
-    /// m.
+    /// The number of patterns, m.
     pub patterns: usize,
-    /// Of all draws.
+    /// The seed of all random draws.
     pub seed: u64,
 }
 
 impl Cell {
-    /// What to plant.
+    /// Returns the plan of the stream.
     pub fn plan(self) -> Plan {
         let Cell { alpha, size, patterns, seed } = self;
         Plan {
@@ -41,26 +41,26 @@ impl Cell {
     }
 }
 
-/// Which method.
+/// A method for streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MethodName {
-    /// TensorNOODL with the paper's step.
+    /// TensorNOODL with the paper's update rule.
     Noodl,
-    /// TensorNOODL with the adaptive step.
+    /// TensorNOODL with the adaptive update rule.
     Adaptive,
-    /// NOODL for plain matrices, with the paper's step.
+    /// NOODL for matrices, with the paper's update rule.
     Matrix,
-    /// Arora(b).
+    /// The biased method of Arora and others.
     AroraB,
-    /// Arora(u).
+    /// The unbiased method of Arora and others.
     AroraU,
-    /// Mairal.
+    /// Online dictionary learning of Mairal and others.
     Mairal,
 }
 
 impl MethodName {
-    /// All of them, TensorNOODL first: the others take as many tensors as it does.
+    /// All methods, TensorNOODL first: methods that are not NOODL get as many tensors as TensorNOODL needs.
     pub const ALL: [MethodName; 6] = [
         MethodName::Noodl,
         MethodName::Adaptive,
@@ -70,7 +70,7 @@ impl MethodName {
         MethodName::Mairal,
     ];
 
-    /// As in file names and on the command line.
+    /// Returns the name in files and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             MethodName::Noodl => "noodl",
@@ -82,7 +82,7 @@ impl MethodName {
         }
     }
 
-    /// As in the paper's tables.
+    /// Returns the name in the paper's tables. None if the paper does not have the method.
     pub fn in_paper(self) -> Option<&'static str> {
         match self {
             MethodName::Noodl => Some("NOODL"),
@@ -93,16 +93,16 @@ impl MethodName {
         }
     }
 
-    /// Whether it goes on until it is done, rather than as long as TensorNOODL does.
+    /// Whether the method is a NOODL, which goes on until its error is 1e-10.
     pub fn is_noodl(self) -> bool {
         matches!(self, MethodName::Noodl | MethodName::Adaptive | MethodName::Matrix)
     }
 }
 
-/// Codes of the last tensor, compared with the true ones.
+/// A comparison of the codes of the last tensor with the true ones.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Recovered {
-    /// Relative error.
+    /// Relative error of the codes.
     pub error_x: f64,
     /// Whether signs and support are exact.
     pub support: bool,
@@ -110,7 +110,7 @@ pub struct Recovered {
     pub lambda: Option<f64>,
 }
 
-/// What came of it.
+/// The outcome of one method on one stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The stream.
@@ -119,7 +119,7 @@ pub struct Outcome {
     pub method: MethodName,
     /// Tensors learned from.
     pub steps: u64,
-    /// Whether TensorNOODL came to 1e-10, however many tensors that took; the others are not asked to.
+    /// Whether the error of A reached 1e-10. Always true for methods that are not NOODL, which need not reach it.
     pub converged: bool,
     /// The first step by which every pattern had appeared.
     pub coverage_step: Option<u64>,
@@ -127,38 +127,41 @@ pub struct Outcome {
     pub error_a: f64,
     /// The method's own codes of the last tensor.
     pub own: Recovered,
-    /// Lasso codes of the last tensor with the lambda, of ten, that comes nearest to the truth: an oracle chose it. None if the
-    /// last tensor is empty.
+    /// Lasso codes of the last tensor with the best of ten lambdas, chosen by the truth. None if the last tensor is empty.
     pub lasso_oracle: Option<Recovered>,
-    /// Lasso codes with the lambda that the Bayesian information criterion chooses, without the truth.
+    /// Lasso codes of the last tensor with the lambda that the Bayesian information criterion chooses, without the truth.
     pub lasso_honest: Option<Recovered>,
-    /// Time of learning, per tensor.
+    /// Mean time of learning from a tensor, in seconds.
     pub seconds_per_step: f64,
-    /// Relative error of A after each tensor, from A(0) on.
+    /// Relative errors of A: of A(0), and after each tensor.
     pub errors: Vec<f64>,
-    /// Of TensorNOODL: relative error of the codes that each tensor was learned with, and its relative fit.
+    /// For TensorNOODL: the relative error of the codes that each tensor was learned with.
     #[serde(default)]
     pub errors_x: Vec<f64>,
-    /// The latter.
+    /// For TensorNOODL: the relative fit of each tensor.
     #[serde(default)]
     pub fits: Vec<f64>,
 }
 
-/// Goal of TensorNOODL, and the most tensors it gets for it.
+/// The relative error of A at which TensorNOODL stops.
 pub(crate) const TOLERANCE: f64 = 1e-10;
+/// The maximum number of tensors for TensorNOODL.
 const MOST_STEPS: u64 = 1000;
 
-/// n of all experiments.
+/// The number of features n of all experiments.
 const FEATURES: usize = 300;
 
-/// Ten values, from half of the code floor down, two to a decade: with a perfect dictionary the error of X is about the
-/// smallest of them.
+/// Returns ten lambdas from half of the code floor down, two for each decade. With a perfect dictionary, the error of X is about the
+/// smallest lambda.
 fn lambdas() -> Vec<f64> {
     (0..10).map(|halves| 0.5 * 0.1_f64.powf(f64::from(halves) / 2.0)).collect()
 }
 
-/// Runs one method on one stream. `steps` is how many tensors it gets; TensorNOODL goes on until it is done.
-/// `told` is called after every tensor.
+/// Runs one method on one stream. The method gets `steps` tensors; with None it goes on until the error of A is 1e-10, for at most
+/// 1,000 tensors. `told` is called after every tensor, with the number of the tensor and the error of A.
+///
+/// # Errors
+/// If the plan of the cell is wrong.
 pub fn run(
     cell: Cell,
     method: MethodName,
@@ -166,25 +169,13 @@ pub fn run(
     mut told: impl FnMut(u64, f64),
 ) -> Result<Outcome, Error> {
     let planted = Planted::new(cell.plan())?;
-    let start = planted.start(planted.paper_distance())?;
-    let patterns = cell.patterns;
-    let eta_a = eta_a(cell.alpha, cell.size, patterns);
-    let code_floor = Params::default().code_floor;
-    let papers = Params { rule: Rule::Paper { eta_a }, ..Params::default() };
-    let mut learner: Box<dyn Method> = match method {
-        MethodName::Noodl => Box::new(Noodl::new(start, papers)?),
-        MethodName::Matrix => Box::new(Matrix::new(start, papers)?),
-        MethodName::Adaptive => Box::new(Noodl::new(start, Params::default())?),
-        MethodName::AroraB => Box::new(Arora::new(start, eta_a, code_floor, false)),
-        MethodName::AroraU => Box::new(Arora::new(start, eta_a, code_floor, true)),
-        MethodName::Mairal => Box::new(Mairal::new(start, 1.2 / (FEATURES as f64).sqrt())),
-    };
+    let mut learner = learner(cell, method, planted.start(planted.paper_distance())?)?;
     let truth = planted.true_dictionary();
     let error_a =
         |found: &Dictionary| Matching::new(found, truth).map(|matching| matching.error_a(found, truth));
     let most = steps.unwrap_or(MOST_STEPS);
     let mut errors = vec![error_a(learner.dictionary())?];
-    let (mut seconds, mut seen) = (0.0, vec![false; patterns]);
+    let (mut seconds, mut seen) = (0.0, vec![false; cell.patterns]);
     let (mut coverage_step, mut errors_x, mut fits) = (None, Vec::new(), Vec::new());
     let mut made = planted.tensor(1);
     for step in 1..=most {
@@ -210,31 +201,12 @@ pub fn run(
         made = planted.tensor_reusing(step + 1, made);
     }
     let PlantedTensor { tensor, true_codes, .. } = made;
-    let dictionary = learner.dictionary();
-    let matching = Matching::new(dictionary, truth)?;
-    let codes = learner.encode(&tensor)?;
-    let own = Recovered {
-        error_x: matching.error_x(&codes, &true_codes),
-        support: matching.same_support(&codes, &true_codes),
-        lambda: None,
+    let matching = Matching::new(learner.dictionary(), truth)?;
+    let own = compare(&matching, &learner.encode(&tensor)?, &true_codes, None);
+    let (lasso_oracle, lasso_honest) = match method.is_noodl() || tensor.fibers() == 0 {
+        true => (None, None),
+        false => by_lasso(learner.dictionary(), &matching, &tensor, &true_codes)?,
     };
-    let (mut lasso_oracle, mut lasso_honest) = (None, None);
-    if !method.is_noodl() && tensor.fibers() > 0 {
-        let (tensor, true_codes) = sample(&tensor, &true_codes)?;
-        let compare = |codes: &Codes, lambda: Option<f64>| Recovered {
-            error_x: matching.error_x(codes, &true_codes),
-            support: matching.same_support(codes, &true_codes),
-            lambda,
-        };
-        let lambdas = lambdas();
-        let path = Lasso::new(dictionary).path(&tensor, &lambdas, Solver::Descent);
-        let recovered: Vec<Recovered> =
-            path.iter().zip(&lambdas).map(|(codes, &lambda)| compare(codes, Some(lambda))).collect();
-        lasso_oracle = recovered.iter().copied().min_by(|a, b| a.error_x.total_cmp(&b.error_x));
-        let criterion: Vec<f64> = path.iter().map(|codes| information(dictionary, &tensor, codes)).collect();
-        let best = (0..path.len()).min_by(|&a, &b| criterion[a].total_cmp(&criterion[b]));
-        lasso_honest = best.map(|best| recovered[best]);
-    }
     let steps = errors.len() as u64 - 1;
     Ok(Outcome {
         cell,
@@ -253,10 +225,56 @@ pub fn run(
     })
 }
 
-/// Fibers of the last tensor whose Lasso codes are recovered, at most: ten lambdas take their time.
+/// Returns a method at its start, with the parameters of the paper.
+fn learner(cell: Cell, method: MethodName, start: Dictionary) -> Result<Box<dyn Method>, Error> {
+    let eta_a = eta_a(cell.alpha, cell.size, cell.patterns);
+    let code_floor = Params::default().code_floor;
+    let paper = Params { rule: Rule::Paper { eta_a }, ..Params::default() };
+    Ok(match method {
+        MethodName::Noodl => Box::new(Noodl::new(start, paper)?),
+        MethodName::Matrix => Box::new(Matrix::new(start, paper)?),
+        MethodName::Adaptive => Box::new(Noodl::new(start, Params::default())?),
+        MethodName::AroraB => Box::new(Arora::new(start, eta_a, code_floor, false)),
+        MethodName::AroraU => Box::new(Arora::new(start, eta_a, code_floor, true)),
+        MethodName::Mairal => Box::new(Mairal::new(start, 1.2 / (FEATURES as f64).sqrt())),
+    })
+}
+
+/// Compares codes with the true ones.
+fn compare(matching: &Matching, codes: &Codes, true_codes: &Codes, lambda: Option<f64>) -> Recovered {
+    Recovered {
+        error_x: matching.error_x(codes, true_codes),
+        support: matching.same_support(codes, true_codes),
+        lambda,
+    }
+}
+
+/// Recovers codes by the Lasso, with the best of ten lambdas: the best by the truth, and the best by the Bayesian information
+/// criterion.
+fn by_lasso(
+    dictionary: &Dictionary,
+    matching: &Matching,
+    tensor: &Tensor<'_>,
+    true_codes: &Codes,
+) -> Result<(Option<Recovered>, Option<Recovered>), Error> {
+    let (tensor, true_codes) = sample(tensor, true_codes)?;
+    let lambdas = lambdas();
+    let path = Lasso::new(dictionary).path(&tensor, &lambdas, Solver::Descent);
+    let recovered: Vec<Recovered> = path
+        .iter()
+        .zip(&lambdas)
+        .map(|(codes, &lambda)| compare(matching, codes, &true_codes, Some(lambda)))
+        .collect();
+    let oracle = recovered.iter().copied().min_by(|a, b| a.error_x.total_cmp(&b.error_x));
+    let criterion: Vec<f64> = path.iter().map(|codes| information(dictionary, &tensor, codes)).collect();
+    let best = (0..path.len()).min_by(|&a, &b| criterion[a].total_cmp(&criterion[b]));
+    Ok((oracle, best.map(|best| recovered[best])))
+}
+
+/// At most this many fibers of the last tensor get Lasso codes, because ten lambdas take long.
 const MOST_LASSO: usize = 2_000;
 
-/// Fibers spread over the tensor, and their true codes.
+/// Returns every n-th fiber of a tensor, at most [`MOST_LASSO`] of them, and their true codes.
 fn sample(tensor: &Tensor<'_>, true_codes: &Codes) -> Result<(Tensor<'static>, Codes), Error> {
     let every = tensor.fibers().div_ceil(MOST_LASSO).max(1);
     let (mut values, mut places, mut matrix) =
@@ -266,19 +284,19 @@ fn sample(tensor: &Tensor<'_>, true_codes: &Codes) -> Result<(Tensor<'static>, C
         places.push(tensor.places()[fiber]);
         matrix.push(true_codes.matrix().column(fiber));
     }
-    let some = Tensor::from_fibers(tensor.shape(), values, places)?;
-    let codes = Codes::new(matrix, &some);
-    Ok((some, codes))
+    let sample = Tensor::from_fibers(tensor.shape(), values, places)?;
+    let codes = Codes::new(matrix, &sample);
+    Ok((sample, codes))
 }
 
-/// N log(|Y - A X|^2 / N) + k log N for N values and k codes.
+/// Returns the Bayesian information criterion, N log(|Y - A X|^2 / N) + k log N for N values and k codes.
 fn information(dictionary: &Dictionary, tensor: &Tensor<'_>, codes: &Codes) -> f64 {
-    let mut rest = 0.0;
+    let mut residual = 0.0;
     for (fiber, code) in codes.matrix().columns().enumerate() {
         let mut r = tensor.fiber(fiber).to_vec();
         code.iter().for_each(|&(i, x)| linear::add(&mut r, -x, dictionary.pattern(i as usize)));
-        rest += linear::dot(&r, &r);
+        residual += linear::dot(&r, &r);
     }
     let count = tensor.values().len() as f64;
-    count * (rest / count).max(f64::MIN_POSITIVE).ln() + codes.matrix().nnz() as f64 * count.ln()
+    count * (residual / count).max(f64::MIN_POSITIVE).ln() + codes.matrix().nnz() as f64 * count.ln()
 }

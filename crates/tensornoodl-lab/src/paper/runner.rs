@@ -1,4 +1,4 @@
-//! Many cells: each finished one is kept in a file of its own, so that a run that was killed goes on.
+//! Runs of many cells. Each finished outcome is kept in its own file, so that a run that was killed can go on.
 
 use std::collections::HashSet;
 use std::fs;
@@ -10,6 +10,7 @@ use std::thread::ScopedJoinHandle;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tensornoodl_data::files;
 
 use super::cell::{Cell, MethodName, Outcome, Recovered, TOLERANCE, run};
 
@@ -18,28 +19,30 @@ use super::cell::{Cell, MethodName, Outcome, Recovered, TOLERANCE, run};
 pub struct Work {
     /// The streams.
     pub cells: Vec<Cell>,
-    /// The methods; TensorNOODL with the paper's step is always among them, for the number of tensors.
+    /// The methods. TensorNOODL with the paper's update rule is always run: it sets the number of tensors.
     pub methods: Vec<MethodName>,
-    /// The folder.
+    /// The folder of the outcomes.
     pub folder: PathBuf,
 }
 
-/// What happened during the work.
+/// News from a run.
 pub enum Event<'a> {
-    /// So much of the work is done, from 0 to 1.
+    /// The share of the work that is done, from 0 to 1.
     Done(f64),
     /// One more outcome.
     Finished(&'a Outcome),
 }
 
-/// What can go wrong.
+/// The reason why a run ended early.
 #[derive(Debug)]
 pub enum Failure {
-    /// A method refused.
+    /// A method refused its input.
     Method(tensornoodl::Error),
-    /// A file cannot be read or written.
+    /// A file or folder cannot be read or made.
     File(PathBuf, io::Error),
-    /// A file holds something else.
+    /// A file cannot be written.
+    Write(tensornoodl_data::Error),
+    /// A file does not hold an outcome.
     Content(PathBuf, serde_json::Error),
     /// A file holds the outcome of another cell or method.
     Another(PathBuf),
@@ -49,6 +52,7 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Failure::Method(error) => error.fmt(f),
+            Failure::Write(error) => error.fmt(f),
             Failure::File(path, error) => write!(f, "{}: {error}", path.display()),
             Failure::Another(path) => {
                 write!(
@@ -71,18 +75,21 @@ impl std::fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 impl Work {
-    /// Outcomes that are there already, and all others, computed `jobs` at a time. An outcome is kept as soon as it is
-    /// there. The first failure ends it.
+    /// Reads the outcomes that are kept already and computes all others, `jobs` cells at a time. Each outcome is kept as soon as it
+    /// is known.
+    ///
+    /// # Errors
+    /// The first failure, which ends the run.
     pub fn run(&self, jobs: usize, told: impl Fn(Event<'_>) + Sync) -> Result<Vec<Outcome>, Failure> {
         for cell in &self.cells {
             cell.plan().check().map_err(Failure::Method)?;
         }
-        // What is there and broken is said now, not in an hour.
+        // Broken files are reported now, not after an hour of work.
         self.kept()?;
         let kept = self.folder.join("cells");
         fs::create_dir_all(&kept).map_err(|error| Failure::File(kept.clone(), error))?;
         let methods = self.all_methods();
-        // Large ones first: the last to finish should be small.
+        // Large cells come first, so that the last ones to finish are small.
         let mut cells = self.cells.clone();
         cells.sort_by(|a, b| cost(*b).total_cmp(&cost(*a)));
         let missing =
@@ -105,7 +112,7 @@ impl Work {
                 let most = if method.is_noodl() { None } else { steps };
                 let outcome = keep(&path, || {
                     run(cell, method, most, |step, error| {
-                        // Decades to go, or tensors.
+                        // The share of the decades of error, or of the tensors.
                         share(
                             most.map_or(error.log10() / TOLERANCE.log10(), |most| step as f64 / most as f64)
                                 .clamp(0.0, 1.0),
@@ -126,7 +133,10 @@ impl Work {
         Ok(outcomes.into_iter().flatten().collect())
     }
 
-    /// Only the outcomes that are there already.
+    /// Reads the outcomes that are kept already.
+    ///
+    /// # Errors
+    /// If a file cannot be read or holds something else.
     pub fn kept(&self) -> Result<Vec<Outcome>, Failure> {
         let kept = self.folder.join("cells");
         let mut outcomes = Vec::new();
@@ -141,7 +151,7 @@ impl Work {
         Ok(outcomes)
     }
 
-    /// TensorNOODL with the paper's step first.
+    /// Returns all methods to run, TensorNOODL with the paper's update rule first.
     fn all_methods(&self) -> Vec<MethodName> {
         let asked = |method: &MethodName| *method == MethodName::Noodl || self.methods.contains(method);
         MethodName::ALL.into_iter().filter(asked).collect()
@@ -153,7 +163,7 @@ fn path(kept: &Path, cell: Cell, method: MethodName) -> PathBuf {
     kept.join(format!("{alpha}-{size}-{patterns}-{seed}-{}.json", method.name()))
 }
 
-/// The outcome, unless it is another one's.
+/// Checks that an outcome belongs to a cell and a method.
 fn own(outcome: Outcome, cell: Cell, method: MethodName, path: PathBuf) -> Result<Outcome, Failure> {
     if (outcome.cell, outcome.method) == (cell, method) { Ok(outcome) } else { Err(Failure::Another(path)) }
 }
@@ -163,7 +173,10 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
     serde_json::from_str(&text).map_err(|error| Failure::Content(path.to_owned(), error))
 }
 
-/// Does `work` for 0 .. count, so many at a time, each on its share of the threads. The first failure ends it.
+/// Calls `work` for 0 .. count, `jobs` at a time, each with an equal share of the threads. Returns the results in order.
+///
+/// # Errors
+/// The first failure, which ends the work.
 pub fn by_jobs<T: Send>(
     jobs: usize,
     count: usize,
@@ -204,7 +217,10 @@ pub fn by_jobs<T: Send>(
     Ok(results.into_iter().map(|result| result.1).collect())
 }
 
-/// What a file holds, or else what `work` gives, which is then kept there.
+/// Returns what a file holds; if there is no file, calls `work` and keeps its result in the file.
+///
+/// # Errors
+/// If the file cannot be read or written, or `work` fails.
 pub fn keep<T: Serialize + DeserializeOwned>(
     path: &Path,
     work: impl FnOnce() -> Result<T, tensornoodl::Error>,
@@ -214,19 +230,11 @@ pub fn keep<T: Serialize + DeserializeOwned>(
     }
     let outcome = work().map_err(Failure::Method)?;
     let text = serde_json::to_string(&outcome).map_err(|error| Failure::Content(path.to_owned(), error))?;
-    write(path, &text).map_err(|error| Failure::File(path.to_owned(), error))?;
+    files::write(path, &text).map_err(Failure::Write)?;
     Ok(outcome)
 }
 
-/// Writes aside, then renames.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    let aside = path.with_extension("part");
-    fs::write(&aside, text).and_then(|()| fs::rename(&aside, path)).inspect_err(|_| {
-        let _ = fs::remove_file(&aside);
-    })
-}
-
-/// About how much work a cell is, in products of fibers and patterns.
+/// Returns about how much work a cell is, in products of fibers and patterns.
 fn cost(cell: Cell) -> f64 {
     let Cell { alpha, size, patterns, .. } = cell;
     let codes = alpha * alpha * patterns as f64;
@@ -237,51 +245,51 @@ fn cost(cell: Cell) -> f64 {
 /// A line of a table: the means over the seeds of one cell and method.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Line {
-    /// alpha = beta.
+    /// The probability alpha = beta that an entry of a row or col factor is not zero.
     pub alpha: f64,
-    /// J = K.
+    /// The number of rows and of cols, J = K.
     pub size: usize,
-    /// m.
+    /// The number of patterns, m.
     pub patterns: usize,
-    /// Which method.
+    /// The method.
     pub method: MethodName,
-    /// How many seeds.
+    /// The number of seeds.
     pub seeds: usize,
     /// Mean number of tensors.
     pub steps: f64,
-    /// The fewest and the most, over the seeds.
+    /// The smallest and the largest number of tensors over the seeds.
     pub steps_range: (u64, u64),
-    /// Whether TensorNOODL came to 1e-10 for all seeds.
+    /// Whether the error of A reached 1e-10 for all seeds. Always true for methods that are not NOODL.
     pub converged: bool,
     /// Mean number of tensors until every pattern had appeared.
     pub coverage_step: Option<f64>,
     /// Mean relative error of A.
     pub error_a: f64,
-    /// The least and the largest, over the seeds.
+    /// The smallest and the largest error of A over the seeds.
     pub error_a_range: (f64, f64),
     /// Mean relative error of the method's own codes.
     pub error_x: f64,
-    /// Whether their signs and supports are exact for all seeds.
+    /// Whether signs and supports of the method's own codes are exact for all seeds.
     pub support: bool,
-    /// The same for Lasso codes with the best of ten lambdas, chosen by the truth.
+    /// Mean relative error of Lasso codes with the best of ten lambdas, chosen by the truth.
     pub lasso_oracle_error_x: Option<f64>,
-    /// Whether exact for all seeds.
+    /// Whether signs and supports of these Lasso codes are exact for all seeds, with the lambda chosen by the truth.
     pub lasso_oracle_support: Option<bool>,
-    /// The same for Lasso codes with a lambda chosen without the truth.
+    /// Mean relative error of Lasso codes with a lambda chosen without the truth.
     pub lasso_honest_error_x: Option<f64>,
-    /// Whether exact for all seeds.
+    /// Whether signs and supports of Lasso codes are exact for all seeds, with the lambda chosen without the truth.
     pub lasso_honest_support: Option<bool>,
-    /// Mean time of one tensor.
+    /// Mean time of one tensor, in seconds.
     pub seconds_per_step: f64,
-    /// The paper's numbers.
+    /// The number of tensors in the paper.
     pub paper_steps: Option<f64>,
-    /// Its error of A.
+    /// The error of A in the paper.
     pub paper_error_a: Option<f64>,
-    /// Its error of X.
+    /// The error of X in the paper.
     pub paper_error_x: Option<f64>,
 }
 
-/// Means over seeds, in the order of the paper's tables.
+/// Returns the means over seeds, in the order of the paper's tables.
 pub fn lines(outcomes: &[Outcome]) -> Vec<Line> {
     let paper = super::table::paper();
     let mut keys = HashSet::new();

@@ -1,17 +1,17 @@
 //! The paper's tables (alpha_0_005, alpha_0_01, alpha_0_05), and its step sizes (stepsize).
 
-/// alpha_beta, J_K, m, method, err_A, err_X, T, support_recovered. The last block of each table is headed m = 500 in the
-/// paper; its text and step sizes say 600.
+/// The columns alpha_beta, J_K, m, method, err_A, err_X, T, support_recovered. The paper heads the last block of each table with
+/// m = 500; its text and its step sizes say 600.
 const TABLES: &str = include_str!("../../paper.csv");
 
 /// One line of the paper's tables.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PaperRow {
-    /// alpha = beta.
+    /// The probability alpha = beta that an entry of a row or col factor is not zero.
     pub alpha: f64,
-    /// J = K.
+    /// The number of rows and of cols, J = K.
     pub size: usize,
-    /// m.
+    /// The number of patterns, m.
     pub patterns: usize,
     /// NOODL, Arora(b), Arora(u) or Mairal.
     pub method: &'static str,
@@ -19,11 +19,11 @@ pub struct PaperRow {
     pub error_a: f64,
     /// Relative error of X.
     pub error_x: f64,
-    /// Tensors.
+    /// Number of tensors.
     pub steps: f64,
 }
 
-/// All lines.
+/// Returns all lines of the paper's tables.
 pub fn paper() -> Vec<PaperRow> {
     let row = |line: &'static str| {
         let cells: Vec<&str> = line.split(',').collect();
@@ -41,8 +41,8 @@ pub fn paper() -> Vec<PaperRow> {
     TABLES.lines().filter_map(row).collect()
 }
 
-/// The paper's step size. Its 5 for 50 patterns at 0.005 holds at J = K = 100 only: with it, larger tensors need three
-/// times the paper's number of them.
+/// Returns the paper's step size. The paper's 5 for 50 patterns at alpha = 0.005 is used for J = K = 100 only: with it, larger tensors
+/// need three times the paper's number of tensors.
 pub fn eta_a(alpha: f64, size: usize, patterns: usize) -> f64 {
     match patterns {
         0..=50 if alpha <= 0.005 && size <= 100 => 5.0,

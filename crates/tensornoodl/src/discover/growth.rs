@@ -12,7 +12,7 @@ use crate::discover::params::DiscoverParams;
 use crate::discover::scale::Scale;
 use crate::discover::search::Search;
 use crate::discover::unexplained::{MAX_FIBERS, Unexplained};
-use crate::discover::unit_fibers::Fibers;
+use crate::discover::unit_fibers::UnitFibers;
 
 /// Minimum number of residuals from which the noise is estimated.
 const MIN_RESIDUALS: usize = 50;
@@ -35,7 +35,7 @@ pub(crate) struct Discovery {
     pub(crate) scale: Option<Scale>,
     null: NullModel,
     /// Unexplained fibers, kept for later searches.
-    pool: Fibers,
+    pool: UnitFibers,
     /// Number of fibers that joined the pool since the last search.
     new_fibers: usize,
     /// Number of new fibers that the next search needs.
@@ -69,9 +69,9 @@ impl PatternRecord {
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Probation {
     /// Some of the fibers that the pattern was found in.
-    founders: Fibers,
+    founders: UnitFibers,
     /// One fiber of each of the latest tensors. Fibers of one tensor share rows and cols, and so the same other patterns.
-    later: Fibers,
+    later: UnitFibers,
 }
 
 /// What became of the patterns on probation.
@@ -86,7 +86,7 @@ pub(crate) struct Review {
 impl Discovery {
     /// State of a dictionary without patterns.
     pub(crate) fn new(n: usize, params: DiscoverParams) -> Discovery {
-        let (null, pool) = (NullModel::new(n, params.seed), Fibers::new(n));
+        let (null, pool) = (NullModel::new(n, params.seed), UnitFibers::new(n));
         let records = Vec::new();
         Discovery {
             n,
@@ -151,7 +151,7 @@ impl Discovery {
     /// none if the search was stopped.
     pub(crate) fn start(&mut self, tensor: &Tensor<'_>) -> Vec<f64> {
         let every = tensor.fibers().div_ceil(MAX_FIBERS).max(1);
-        let mut sample = std::mem::replace(&mut self.pool, Fibers::new(self.n));
+        let mut sample = std::mem::replace(&mut self.pool, UnitFibers::new(self.n));
         let pooled = sample.len();
         sample.take_new(&self.long_fibers(tensor, (0..tensor.fibers()).step_by(every)));
         self.null.add(&sample);
@@ -181,8 +181,8 @@ impl Discovery {
     }
 
     /// Some fibers of a tensor, without those that are shorter than `min_length`.
-    fn long_fibers(&self, tensor: &Tensor<'_>, numbers: impl Iterator<Item = usize>) -> Fibers {
-        let mut fibers = Fibers::new(self.n);
+    fn long_fibers(&self, tensor: &Tensor<'_>, numbers: impl Iterator<Item = usize>) -> UnitFibers {
+        let mut fibers = UnitFibers::new(self.n);
         numbers.for_each(|fiber| fibers.push(tensor, fiber));
         fibers.keep_longer(self.params.min_length);
         fibers
@@ -190,9 +190,9 @@ impl Discovery {
 
     /// Fibers of a tensor that a search has not seen, because only every `every`-th was in its sample, and that its
     /// patterns do not explain: at most [`MAX_FIBERS`].
-    fn unexplained_outside(&self, tensor: &Tensor<'_>, every: usize, search: &Search) -> Fibers {
+    fn unexplained_outside(&self, tensor: &Tensor<'_>, every: usize, search: &Search) -> UnitFibers {
         let others: Vec<usize> = (0..tensor.fibers()).filter(|fiber| fiber % every != 0).collect();
-        let mut collected = Fibers::new(self.n);
+        let mut collected = UnitFibers::new(self.n);
         for chunk in others.chunks(MAX_FIBERS) {
             let fibers = self.long_fibers(tensor, chunk.iter().copied());
             let mut unexplained = search.unexplained(&fibers);
@@ -218,7 +218,7 @@ impl Discovery {
         self.new_fibers = 0;
         self.null.add(&fibers);
         let mut search = self.search(dictionary.values(), self.scale);
-        let pool = std::mem::replace(&mut self.pool, Fibers::new(self.n));
+        let pool = std::mem::replace(&mut self.pool, UnitFibers::new(self.n));
         let unexplained = search.run(&pool, &mut self.null);
         if self.scale.is_none() {
             self.scale = search.measure(&pool);
@@ -241,8 +241,8 @@ impl Discovery {
 
     /// Keeps the unexplained fibers in the pool, and returns the patterns that were found, now on probation. A pattern
     /// that cannot be scaled to unit length is left out.
-    fn finish_search(&mut self, search: Search, fibers: &Fibers, unexplained: &[usize]) -> Vec<f64> {
-        self.pool = Fibers::new(self.n);
+    fn finish_search(&mut self, search: Search, fibers: &UnitFibers, unexplained: &[usize]) -> Vec<f64> {
+        self.pool = UnitFibers::new(self.n);
         self.pool.take(fibers, unexplained);
         let columns = search.found();
         let first = search.evidence.len() - columns.len() / self.n;
@@ -255,7 +255,8 @@ impl Discovery {
                 continue;
             }
             found.extend_from_slice(column);
-            let mut probation = Probation { founders: Fibers::new(self.n), later: Fibers::new(self.n) };
+            let mut probation =
+                Probation { founders: UnitFibers::new(self.n), later: UnitFibers::new(self.n) };
             probation.founders.take(fibers, &founders);
             self.records.push(PatternRecord::new(evidence as f64, Some(probation)));
         }
@@ -308,9 +309,9 @@ impl Discovery {
     /// whose age is a power of two.
     fn probation_due(&mut self) -> Due {
         let mut due = Due {
-            fibers: Fibers::new(self.n),
+            fibers: UnitFibers::new(self.n),
             patterns: Vec::new(),
-            later: Fibers::new(self.n),
+            later: UnitFibers::new(self.n),
             later_patterns: Vec::new(),
         };
         for (pattern, record) in self.records.iter_mut().enumerate() {
@@ -364,10 +365,10 @@ impl Discovery {
 /// Patterns on probation that are looked at after a tensor, with the fibers that show them.
 struct Due {
     /// All fibers that are kept for these patterns, and the pattern of each fiber.
-    fibers: Fibers,
+    fibers: UnitFibers,
     patterns: Vec<usize>,
     /// The fibers of later tensors among them, and the pattern of each fiber.
-    later: Fibers,
+    later: UnitFibers,
     later_patterns: Vec<usize>,
 }
 

@@ -25,7 +25,7 @@ use rayon::prelude::*;
 
 use crate::discover::null::{NullModel, Peak, SINGLE_DIRECTION, Threshold, climb};
 use crate::discover::scale::Scale;
-use crate::discover::unit_fibers::{BLOCK, Fibers, dot, normalise};
+use crate::discover::unit_fibers::{BLOCK, UnitFibers, dot, normalise};
 use crate::linalg::product::transposed_product;
 use crate::stop::Stop;
 
@@ -154,7 +154,7 @@ impl Search {
 
     /// Estimates the scale of codes and noise from the explained fibers. From then on, the scale decides which fibers
     /// are explained. Returns `None`, and keeps the former scale, if no fiber is explained.
-    pub(crate) fn measure(&mut self, fibers: &Fibers) -> Option<Scale> {
+    pub(crate) fn measure(&mut self, fibers: &UnitFibers) -> Option<Scale> {
         let coded = self.encode(fibers, None);
         let (mut sizes, mut residuals) = (Vec::new(), Vec::new());
         for (fiber, code) in coded.codes.iter().enumerate().filter(|(fiber, _)| coded.explained[*fiber]) {
@@ -172,7 +172,7 @@ impl Search {
     }
 
     /// Searches until no new pattern is found. Returns the fibers that stay unexplained, or nothing if stopped.
-    pub(crate) fn run(&mut self, fibers: &Fibers, null: &mut NullModel) -> Vec<usize> {
+    pub(crate) fn run(&mut self, fibers: &UnitFibers, null: &mut NullModel) -> Vec<usize> {
         loop {
             let before = self.count();
             self.probe_rounds(fibers, null);
@@ -205,7 +205,7 @@ impl Search {
     /// The 10th percentile of |r| / |y| over fibers with a code, 0 if there is none.
     ///
     /// Long noise makes all residuals long, however good the codes are. The shortest residuals contain noise only.
-    fn shortest_residual(&self, fibers: &Fibers) -> f32 {
+    fn shortest_residual(&self, fibers: &UnitFibers) -> f32 {
         let coded = self.encode(fibers, None);
         let lengths = coded.residual_lengths.iter().zip(&coded.codes).filter(|(_, code)| !code.is_empty());
         let mut lengths: Vec<f32> = lengths.map(|(length, _)| *length).collect();
@@ -214,7 +214,7 @@ impl Search {
     }
 
     /// Probes, accepts and refines until [`MAX_MISSES`] rounds bring no new pattern.
-    fn probe_rounds(&mut self, fibers: &Fibers, null: &mut NullModel) {
+    fn probe_rounds(&mut self, fibers: &UnitFibers, null: &mut NullModel) {
         let mut probed = vec![false; fibers.len()];
         let mut misses = 0;
         null.prepare(fibers.len().min(MAX_FIBERS_PER_ROUND));
@@ -304,7 +304,7 @@ impl Search {
     }
 
     /// Codes fibers by orthogonal matching pursuit. If given, `without[f]` is a pattern that fiber f must not use.
-    pub(crate) fn encode(&self, fibers: &Fibers, without: Option<&[usize]>) -> Coded {
+    pub(crate) fn encode(&self, fibers: &UnitFibers, without: Option<&[usize]>) -> Coded {
         let (n, m) = (self.n, self.count());
         let pursuit = Pursuit::new(self);
         let mut residuals = fibers.values.clone();
@@ -384,7 +384,7 @@ impl Search {
     }
 
     /// Keeps the `count` patterns that explain most energy, and refines them without the others.
-    pub(crate) fn keep_strongest(&mut self, fibers: &Fibers, count: usize) {
+    pub(crate) fn keep_strongest(&mut self, fibers: &UnitFibers, count: usize) {
         let energies = self.account(fibers).energies;
         let mut order: Vec<usize> = (0..self.count()).collect();
         order.sort_by(|&a, &b| energies[b].total_cmp(&energies[a]));
@@ -398,7 +398,7 @@ impl Search {
     }
 
     /// Measures how much of the fibers the patterns explain.
-    pub(crate) fn account(&self, fibers: &Fibers) -> Account {
+    pub(crate) fn account(&self, fibers: &UnitFibers) -> Account {
         let coded = self.encode(fibers, None);
         let (energies, shown) = (vec![0.0; self.count()], vec![0; self.count()]);
         let mut account = Account { energies, shown, fibers: fibers.len(), ..Account::default() };
@@ -433,7 +433,7 @@ impl Search {
     }
 
     /// For each pattern that was not given, the explained fibers with its largest codes, [`MAX_FOUNDERS`] at most.
-    pub(crate) fn founders(&self, fibers: &Fibers) -> Vec<Vec<usize>> {
+    pub(crate) fn founders(&self, fibers: &UnitFibers) -> Vec<Vec<usize>> {
         let mut shown = self.encode(fibers, None).by_pattern(self.count());
         let best = |mut shown: Vec<(usize, f32)>| {
             shown.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()).then(a.0.cmp(&b.0)));
@@ -447,7 +447,7 @@ impl Search {
     /// `shown[f]` is the pattern that fiber f shows; fibers of one pattern are neighbors. Every fiber is coded without
     /// that pattern. A pattern is confirmed if two of its fibers are unexplained then and their residuals are more alike
     /// than chance allows.
-    pub(crate) fn confirms(&self, fibers: &Fibers, shown: &[usize]) -> Vec<bool> {
+    pub(crate) fn confirms(&self, fibers: &UnitFibers, shown: &[usize]) -> Vec<bool> {
         let n = self.n;
         // About the largest |cos| of a direction with as many random fibers.
         let chance = (2.0 * (2.0 * fibers.len() as f32).ln() / n as f32).sqrt();
@@ -471,7 +471,7 @@ impl Search {
     }
 
     /// Indices of the fibers that the patterns do not explain.
-    pub(crate) fn unexplained(&self, fibers: &Fibers) -> Vec<usize> {
+    pub(crate) fn unexplained(&self, fibers: &UnitFibers) -> Vec<usize> {
         self.encode(fibers, None).unexplained()
     }
 }

@@ -10,7 +10,7 @@ use crate::discover::params::DiscoverParams;
 use crate::discover::scale::Scale;
 use crate::discover::search::{Account, Search};
 use crate::discover::unexplained::MAX_FIBERS;
-use crate::discover::unit_fibers::Fibers;
+use crate::discover::unit_fibers::UnitFibers;
 use crate::error::Error;
 
 /// Patterns found in a tensor, ordered by decreasing explained energy.
@@ -121,9 +121,9 @@ pub(crate) fn account(
     let n = tensor.shape().features;
     let search = Search::new(n, columns.iter().map(|&a| a as f32).collect(), scale, 0, 0);
     let all: Vec<usize> = (0..tensor.fibers()).collect();
-    let mut sum = search.account(&Fibers::new(n));
+    let mut sum = search.account(&UnitFibers::new(n));
     for chunk in all.chunks(MAX_FIBERS) {
-        let mut fibers = Fibers::new(n);
+        let mut fibers = UnitFibers::new(n);
         chunk.iter().for_each(|&fiber| fibers.push(tensor, fiber));
         fibers.keep_longer(min_length);
         sum.add(&search.account(&fibers));

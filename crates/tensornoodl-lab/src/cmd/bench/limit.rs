@@ -1,4 +1,4 @@
-//! `noodl-lab bench limit`: how the time of a step compares with what no method can do without.
+//! `noodl-lab bench limit`: compares the time of a step with the time of work that no method can avoid.
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -8,7 +8,7 @@ use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 use serde::Serialize;
 use tensornoodl::synthetic::{Plan, Planted, PlantedTensor};
-use tensornoodl::{Dictionary, Learner, Params};
+use tensornoodl::{Dictionary, Learner, Params, Tensor};
 use tensornoodl_cli::memory;
 
 use super::{median, seconds};
@@ -21,16 +21,15 @@ Examples:
   noodl-lab bench limit --patterns 600 --rows 500 --cols 500      the paper's largest cell
   noodl-lab bench limit --patterns 150 --alpha 0.01 --json        a small one, for programs
 
-Times are medians over the repeats, which take turns. The limits: the dense product A'Y (n x m by
-n x p) in double and in single precision, and one pass over the input. The last road of a fiber is the
-paper's iteration, taken where no shorter one proves to end in the same code.";
+Times are medians over the repeats. The limits are the dense product A'Y (n x m by n x p) in double and in single precision, and one \
+pass over the input. A fiber falls back to the paper's iteration (IHT) where no faster solver proves that it ends in the same code.";
 
-/// Time one step beside one dense product with the same input and threads: first step and late one.
+/// Time a first and a late step beside a dense product with the same input and threads.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
-    /// Length of a pattern, n.
-    #[arg(long, default_value_t = 300)]
+    /// Number of features n, the length of a pattern.
+    #[arg(long, default_value_t = 300, value_name = "N")]
     features: usize,
     /// Number of patterns, m.
     #[arg(long, default_value_t = 150)]
@@ -41,10 +40,10 @@ pub(crate) struct Args {
     /// Cols of the tensor, K.
     #[arg(long, default_value_t = 100)]
     cols: usize,
-    /// Probability that an entry of the row factor, and of the col factor, is not zero.
+    /// Probability that an entry of the row factor, and of the col factor, is not zero; above 0 and at most 1.
     #[arg(long, default_value_t = 0.05)]
     alpha: f64,
-    /// Expected length of the Gaussian noise added to each fiber.
+    /// Expected length (Euclidean norm) of the Gaussian noise of each fiber; a pattern has length 1.
     #[arg(long, default_value_t = 0.0)]
     noise: f64,
     /// Seed of all random draws.
@@ -53,25 +52,25 @@ pub(crate) struct Args {
     /// Number of threads, at least 1 [default: all cores]. Results do not depend on it.
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// Measure each time at least this often; short ones are measured for half a second.
-    #[arg(long, default_value_t = 5)]
+    /// Minimum number of times that each measurement is made, at least 1; short steps are measured for half a second.
+    #[arg(long, default_value_t = 5, value_name = "N")]
     pub(crate) repeats: usize,
     /// Write one JSON object for the first step and one for the late step.
     #[arg(long)]
     json: bool,
 }
 
-/// A step counts as late once the dictionary is this near.
+/// A step counts as late when the error of the dictionary is at most this.
 const NEAR: f64 = 1e-6;
 
-/// Tensors to come near with, at most.
+/// Maximum number of tensors to learn from before the late step.
 const MOST_TENSORS: u64 = 100;
 
 /// Medians over the repeats.
 #[derive(Serialize)]
 struct Limit {
     r#type: &'static str,
-    /// "first", with A as far as the paper starts, or "late".
+    /// "first", at the distance of the paper's start, or "late".
     at: &'static str,
     n: usize,
     patterns: usize,
@@ -93,11 +92,12 @@ struct Limit {
     update_seconds: f64,
     untangle_seconds: f64,
     ratio: f64,
-    /// Times with one thread over times with all, of the step and of the product.
+    /// Time of a step with one thread over its time with all threads.
     speedup: f64,
+    /// Time of the product with one thread over its time with all threads.
     product_speedup: f64,
     fallback_share: f64,
-    /// None where the system does not tell.
+    /// Peak memory of the process; None where the system does not tell.
     peak_rss_bytes: Option<u64>,
     input_bytes: u64,
 }
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut learner = Learner::new(planted.start(planted.paper_distance())?, Params::default())?;
     let mut stdout = io::stdout().lock();
     for at in ["first", "late"] {
-        // With noise A comes as near as noise allows, and then no nearer.
+        // Noise bounds the error of A from below.
         let near = if args.noise > 0.0 { 0.05 * args.noise } else { NEAR };
         while at == "late"
             && error_a(learner.dictionary(), planted.true_dictionary()) > near
@@ -140,10 +140,64 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// |A - A*|_F / |A*|_F, patterns in the same order: the start keeps it.
+/// Returns |A - A*|_F / |A*|_F. Patterns have the order of the truth, because the learner started near it.
 fn error_a(a: &Dictionary, truth: &Dictionary) -> f64 {
     let squares: f64 = a.values().iter().zip(truth.values()).map(|(a, b)| (a - b) * (a - b)).sum();
     (squares / truth.patterns() as f64).sqrt()
+}
+
+/// Times of all repeats, in seconds.
+#[derive(Default)]
+struct Times {
+    product_f64: Vec<f64>,
+    product_f32: Vec<f64>,
+    read: Vec<f64>,
+    step: Vec<f64>,
+    encode: Vec<f64>,
+    update: Vec<f64>,
+    untangle: Vec<f64>,
+    /// With one thread, if there are several.
+    product_alone: Vec<f64>,
+    step_alone: Vec<f64>,
+}
+
+impl Times {
+    /// Measures everything, in turns.
+    fn measure(learner: &Learner, tensor: &Tensor<'_>, repeats: usize) -> anyhow::Result<Times> {
+        let n = tensor.shape().features;
+        let (a, y) = (learner.dictionary().values(), tensor.values());
+        let a32: Vec<f32> = a.iter().map(|&x| x as f32).collect();
+        let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+        let (mut times, mut working) = (Times::default(), learner.clone());
+        for _ in 0..repeats {
+            times.product_f64.push(seconds(|| product(a, y, n)));
+            times.product_f32.push(product_in_single(&a32, y, n));
+            times.read.push(seconds(|| std::hint::black_box(read(y))));
+            working.clone_from(learner);
+            let begun = Instant::now();
+            let step = working.learn(tensor)?;
+            times.step.push(begun.elapsed().as_secs_f64());
+            times.encode.push(step.times.encode.as_secs_f64());
+            times.update.push(step.times.update.as_secs_f64());
+            times.untangle.push(seconds(|| std::hint::black_box(step.codes.untangle())));
+            drop(step);
+            if rayon::current_num_threads() > 1 {
+                times.product_alone.push(alone.install(|| seconds(|| product(a, y, n))));
+                working.clone_from(learner);
+                let mut learned = Ok(None);
+                let learn = || seconds(|| learned = working.learn(tensor).map(Some));
+                times.step_alone.push(alone.install(learn));
+                learned?;
+            }
+        }
+        Ok(times)
+    }
+}
+
+/// Returns the median of the ratios of single repeats: the speed of a machine changes over time, but hardly within a repeat.
+fn speedup(alone: &[f64], all: &[f64]) -> f64 {
+    let ratios: Vec<f64> = alone.iter().zip(all).map(|(alone, all)| alone / all).collect();
+    if ratios.is_empty() { 1.0 } else { median(ratios) }
 }
 
 fn measure(
@@ -153,56 +207,22 @@ fn measure(
     learner: &Learner,
     made: PlantedTensor,
 ) -> anyhow::Result<Limit> {
-    let error = error_a(learner.dictionary(), planted.true_dictionary());
     let tensor = made.tensor;
     drop((made.true_codes, made.true_rows, made.true_cols));
-    let n = args.features;
-    let (a, y) = (learner.dictionary().values(), tensor.values());
-    let (mut f64s, mut f32s, mut reads) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut steps, mut encodes, mut updates, mut untangles) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-
-    // One step before anything is timed: it warms the caches, and its peak of memory is the step's own.
+    // One step before anything is timed warms the caches, and the peak of memory is that of a step alone.
     let begun = Instant::now();
-    let mut working = learner.clone();
-    let step = working.learn(&tensor)?;
+    let step = learner.clone().learn(&tensor)?;
     let repeats = ((0.5 / begun.elapsed().as_secs_f64().max(1e-6)) as usize).clamp(args.repeats, 1000);
     let peak_rss_bytes = memory::peak();
-    let (mut alone_steps, mut alone_products) = (Vec::new(), Vec::new());
-    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
-    let a32: Vec<f32> = a.iter().map(|&x| x as f32).collect();
-    for _ in 0..repeats {
-        f64s.push(seconds(|| product(a, y, n)));
-        f32s.push(product_in_single(&a32, y, n));
-        reads.push(seconds(|| std::hint::black_box(read(y))));
-        working.clone_from(learner);
-        let begun = Instant::now();
-        let step = working.learn(&tensor)?;
-        steps.push(begun.elapsed().as_secs_f64());
-        encodes.push(step.encode_time.as_secs_f64());
-        updates.push(step.update_time.as_secs_f64());
-        untangles.push(seconds(|| std::hint::black_box(step.codes.untangle())));
-        drop(step);
-        if rayon::current_num_threads() > 1 {
-            alone_products.push(alone.install(|| seconds(|| product(a, y, n))));
-            working.clone_from(learner);
-            let mut learned = Ok(None);
-            alone_steps.push(alone.install(|| seconds(|| learned = working.learn(&tensor).map(Some))));
-            learned?;
-        }
-    }
-    // Repeat by repeat: a machine that is faster now than a while ago is so for both.
-    let speedup = |alone: &[f64], all: &[f64]| {
-        let pairs: Vec<f64> = alone.iter().zip(all).map(|(alone, all)| alone / all).collect();
-        if pairs.is_empty() { 1.0 } else { median(pairs) }
-    };
-    let (speedup, product_speedup) = (speedup(&alone_steps, &steps), speedup(&alone_products, &f64s));
-    let (product_f64_seconds, step_seconds) = (median(f64s), median(steps));
-    let roads = step.solver_counts;
+    let times = Times::measure(learner, &tensor, repeats)?;
+    let speedup_of_step = speedup(&times.step_alone, &times.step);
+    let product_speedup = speedup(&times.product_alone, &times.product_f64);
+    let (product_f64_seconds, step_seconds) = (median(times.product_f64), median(times.step));
+    let counts = step.solver_counts;
     Ok(Limit {
         r#type: "limit",
         at,
-        n,
+        n: args.features,
         patterns: args.patterns,
         rows: args.rows,
         cols: args.cols,
@@ -211,28 +231,28 @@ fn measure(
         threads: rayon::current_num_threads(),
         fibers: tensor.fibers(),
         mean_code_size: step.mean_code_size,
-        error_a: error,
+        error_a: error_a(learner.dictionary(), planted.true_dictionary()),
         repeats,
         product_f64_seconds,
-        product_f32_seconds: median(f32s),
-        read_seconds: median(reads),
+        product_f32_seconds: median(times.product_f32),
+        read_seconds: median(times.read),
         step_seconds,
-        encode_seconds: median(encodes),
-        update_seconds: median(updates),
-        untangle_seconds: median(untangles),
+        encode_seconds: median(times.encode),
+        update_seconds: median(times.update),
+        untangle_seconds: median(times.untangle),
         ratio: step_seconds / product_f64_seconds,
-        speedup,
+        speedup: speedup_of_step,
         product_speedup,
-        fallback_share: (roads.iht + roads.unsettled) as f64 / step.fibers.max(1) as f64,
+        fallback_share: (counts.iht + counts.unconverged) as f64 / step.fibers.max(1) as f64,
         peak_rss_bytes,
         input_bytes: (size_of_val(tensor.values()) + size_of_val(tensor.places())) as u64,
     })
 }
 
-/// A'Y in slabs, each thread its own: faster than one call, which would fill m x p numbers.
+/// Computes A'Y in slabs of columns, each on one thread: faster than one call, which would fill m x p numbers.
 fn product<T: faer::traits::ComplexField + Send + Sync>(a: &[T], y: &[T], n: usize) {
     let m = a.len() / n;
-    // The start of threads would take longer than they save.
+    // To start threads would take longer than they save.
     let small = y.len() * m < 16_000_000;
     let a = MatRef::from_column_major_slice(a, n, m);
     let slab = |out: &mut Vec<T>, y: &[T]| {
@@ -250,7 +270,7 @@ fn product<T: faer::traits::ComplexField + Send + Sync>(a: &[T], y: &[T], n: usi
     }
 }
 
-/// The same in single precision, a part of Y after the other, without the time to convert it.
+/// Computes A'Y in single precision, one part of Y after the other. Returns the seconds without the time to convert Y.
 fn product_in_single(a: &[f32], y: &[f64], n: usize) -> f64 {
     let parts = y.chunks(n * SLAB * 64);
     parts
@@ -261,7 +281,7 @@ fn product_in_single(a: &[f32], y: &[f64], n: usize) -> f64 {
         .sum()
 }
 
-/// The sum of Y, as fast as it can be read.
+/// Returns the sum of Y, at the speed of reading it.
 fn read(y: &[f64]) -> f64 {
     let sum = |part: &[f64]| {
         let mut sums = [0.0; 16];
@@ -292,13 +312,13 @@ fn in_words(limit: &Limit) -> String {
         line("one step", limit.step_seconds),
         line("  of which codes", limit.encode_seconds),
         line("  of which dictionary", limit.update_seconds),
-        line("row and col factors, extra", limit.untangle_seconds),
+        line("row and col factors, besides", limit.untangle_seconds),
         format!(
             "  {:.2} times as fast as with one thread; the product {:.2} times\n",
             limit.speedup, limit.product_speedup
         ),
         format!(
-            "  {:.2} % of the fibers by the last road; peak memory {peak} for {:.0} MB of input\n",
+            "  {:.2} % of the fibers by the paper's iteration; peak memory {peak} for {:.0} MB of input\n",
             100.0 * limit.fallback_share,
             megabytes(limit.input_bytes)
         ),

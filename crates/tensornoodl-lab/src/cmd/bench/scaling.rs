@@ -1,4 +1,4 @@
-//! `noodl-lab bench scaling`: how the time of a step grows with what it is given.
+//! `noodl-lab bench scaling`: the growth of the time of a step with the size of its input.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use tensornoodl::synthetic::{Plan, Planted};
 use tensornoodl::{Learner, Params};
+use tensornoodl_cli::svg;
 use tensornoodl_data::files;
 
 use super::{median, seconds};
@@ -17,18 +18,18 @@ Examples:
   noodl-lab bench scaling --picture scaling.svg         and a picture
   noodl-lab bench scaling --threads 1 --json           for programs
 
-About 20,000 fibers of 300 features, 300 patterns and 1.6 codes in a fiber: each of these is doubled four
-times while the others stay. Codes are doubled with 1,200 features, for more of them need more room.";
+The base has about 20,000 fibers of 300 features, 300 patterns and 1.6 codes in a fiber. Each of these is doubled four times while the \
+others stay. Codes are doubled with 1,200 features, because recovery of more codes needs more features.";
 
-/// Time steps while fibers, features, patterns and codes are doubled, and fit the exponents.
+/// Time steps while fibers, features, patterns and codes are doubled, and fit the exponents of growth.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
     /// Number of threads, at least 1 [default: all cores]. Results do not depend on it.
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// Steps timed for each size; the median counts.
-    #[arg(long, default_value_t = 5)]
+    /// Number of steps that are timed for each size, at least 1; the median counts.
+    #[arg(long, default_value_t = 5, value_name = "N")]
     pub(crate) repeats: usize,
     /// Draw the times into this SVG file.
     #[arg(long, value_name = "FILE")]
@@ -38,7 +39,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What is doubled.
+/// A size that is doubled.
 #[derive(Clone, Copy, PartialEq)]
 enum Axis {
     Fibers,
@@ -60,13 +61,13 @@ impl Axis {
     }
 }
 
-/// Doubled four times.
+/// The factors of a size.
 const FACTORS: [f64; 5] = [1.0, 2.0, 4.0, 8.0, 16.0];
 
-/// A start this far from the truth is a late step, the paper's start a first one.
+/// The distance of the start from the truth for a late step. A first step has the distance of the paper's start.
 const NEAR: f64 = 1e-6;
 
-/// One size.
+/// The time for one size.
 #[derive(Serialize)]
 struct Size {
     r#type: &'static str,
@@ -110,7 +111,7 @@ struct Series {
 }
 
 impl Series {
-    /// The slope of log seconds over log size.
+    /// Returns the slope of log seconds over log size, by least squares.
     fn exponent(&self) -> f64 {
         let points: Vec<(f64, f64)> =
             self.sizes.iter().map(|size| (size.along(self.axis).ln(), size.seconds.ln())).collect();
@@ -155,7 +156,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The plan with one axis multiplied. Codes per place are m alpha beta, and a place without any has no fiber.
+/// Returns the plan with one axis multiplied. A place has m alpha beta codes on average, and a place without codes has no fiber.
 fn plan(axis: Axis, factor: f64) -> Plan {
     let of = |other: Axis, first: f64, usual: f64| if axis == other { factor * first } else { usual };
     let codes = of(Axis::Codes, 1.0, 1.0);
@@ -194,7 +195,7 @@ fn measure(args: &Args, axis: Axis, at: &'static str, factor: f64) -> anyhow::Re
         mean_code_size: step.mean_code_size,
         seconds: median(times),
         untangle_seconds: median(untangles),
-        fallback_share: (step.solver_counts.iht + step.solver_counts.unsettled) as f64
+        fallback_share: (step.solver_counts.iht + step.solver_counts.unconverged) as f64
             / step.fibers.max(1) as f64,
     })
 }
@@ -210,7 +211,7 @@ fn in_words(series: &Series) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "  p {:>6}  n {:>5}  m {:>5}  s {:>5.2} {:>11.3} ms  factors {:>8.3} ms  last road {:>6.2} %",
+            "  p {:>6}  n {:>5}  m {:>5}  s {:>5.2} {:>11.3} ms  factors {:>8.3} ms  by IHT {:>6.2} %",
             size.fibers,
             size.features,
             size.patterns,
@@ -223,82 +224,63 @@ fn in_words(series: &Series) -> String {
     text
 }
 
-/// Four panels, one for each axis: seconds over size, both as logarithms.
+/// Width and height of the plot of a panel.
+const PLOT: f64 = 190.0;
+/// Distance of the first panel from the left and of all panels from the top.
+const LEFT: f64 = 60.0;
+const TOP: f64 = 46.0;
+
+/// Draws four panels, one for each axis: seconds over size, both on logarithmic scales.
 fn picture(all: &[Series]) -> String {
-    let (width, height, left, top, plot) = (1040.0, 330.0, 60.0, 46.0, 190.0);
     let seconds = || all.iter().flat_map(|series| &series.sizes).map(|size| size.seconds.log10());
     let lowest = seconds().fold(f64::INFINITY, f64::min).floor();
     let highest = seconds().fold(f64::NEG_INFINITY, f64::max).ceil();
-    let y_of = |decade: f64| top + plot * (highest - decade) / (highest - lowest);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
-         font-family=\"sans-serif\" font-size=\"13\">\n\
-         <title>Time of a step over its size</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
-    );
+    let mut svg = svg::begin(1040.0, 330.0, "Time of a step over its size");
     for (panel, axis) in Axis::ALL.into_iter().enumerate() {
-        let x = left + panel as f64 * 247.0;
-        let of_axis = || all.iter().filter(move |series| series.axis == axis);
-        let _ = writeln!(
-            svg,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\" font-weight=\"bold\">{}</text>",
-            x + plot / 2.0,
-            top - 26.0,
-            axis.name()
-        );
-        for decade in lowest as i32..=highest as i32 {
-            let y = y_of(decade.into());
-            let _ = writeln!(
-                svg,
-                "<path d=\"M{x} {y}h{plot}\" stroke=\"#ddd\"/>\n\
-                 <text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
-                x - 6.0,
-                y + 4.0,
-                in_seconds(decade)
-            );
-        }
-        let sizes = || of_axis().flat_map(|series| &series.sizes).map(|size| size.along(axis).log2());
-        let (low, high) = (sizes().fold(f64::INFINITY, f64::min), sizes().fold(f64::NEG_INFINITY, f64::max));
-        let x_of = |size: f64| x + 12.0 + (plot - 24.0) * (size.log2() - low) / (high - low);
-        for (line, series) in of_axis().enumerate() {
-            let (color, shift) = if series.at == "late" { ("#0b6e99", 0.0) } else { ("#c2571a", 16.0) };
-            let points: Vec<(f64, f64)> = series
-                .sizes
-                .iter()
-                .map(|size| (x_of(size.along(axis)), y_of(size.seconds.log10())))
-                .collect();
-            let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-            let _ = writeln!(
-                svg,
-                "<polyline points=\"{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>",
-                path.join(" ")
-            );
-            for (x, y) in points {
-                let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"{color}\"/>");
-            }
-            let _ = writeln!(
-                svg,
-                "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\" fill=\"{color}\">{} step: power {:.2}</text>",
-                x + plot / 2.0,
-                top + plot + 46.0 + shift,
-                series.at,
-                series.exponent()
-            );
-            for size in series.sizes.iter().step_by(2).filter(|_| line == 0) {
-                let value = size.along(axis);
-                let label = if value < 20.0 { format!("{value:.1}") } else { format!("{value:.0}") };
-                let _ = writeln!(
-                    svg,
-                    "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{label}</text>",
-                    x_of(value),
-                    top + plot + 20.0
-                );
-            }
-        }
+        let of_axis: Vec<&Series> = all.iter().filter(|series| series.axis == axis).collect();
+        draw_panel(&mut svg, LEFT + panel as f64 * 247.0, axis, &of_axis, (lowest, highest));
     }
     svg + "</svg>\n"
 }
 
-/// 1 ms, 10 ms, ...
+/// Draws the lines of first and late steps for one axis, with its left border at `x`.
+fn draw_panel(svg: &mut String, x: f64, axis: Axis, all: &[&Series], (lowest, highest): (f64, f64)) {
+    let y_of = |decade: f64| TOP + PLOT * (highest - decade) / (highest - lowest);
+    let middle = x + PLOT / 2.0;
+    svg::text(svg, (middle, TOP - 26.0), "middle", "font-weight=\"bold\"", axis.name());
+    for decade in lowest as i32..=highest as i32 {
+        let y = y_of(decade.into());
+        // Writing to a string cannot fail.
+        let _ = writeln!(svg, "<path d=\"M{x} {y}h{PLOT}\" stroke=\"#ddd\"/>");
+        svg::text(svg, (x - 6.0, y + 4.0), "end", "", &in_seconds(decade));
+    }
+    let sizes = || all.iter().flat_map(|series| &series.sizes).map(|size| size.along(axis).log2());
+    let (low, high) = (sizes().fold(f64::INFINITY, f64::min), sizes().fold(f64::NEG_INFINITY, f64::max));
+    let x_of = |size: f64| x + 12.0 + (PLOT - 24.0) * (size.log2() - low) / (high - low);
+    for series in all {
+        let (color, shift) = if series.at == "late" { ("#0b6e99", 0.0) } else { ("#c2571a", 16.0) };
+        let points = series.sizes.iter().map(|size| (x_of(size.along(axis)), y_of(size.seconds.log10())));
+        let points: Vec<(f64, f64)> = points.collect();
+        let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let path = path.join(" ");
+        let _ = writeln!(
+            svg,
+            "<polyline points=\"{path}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>"
+        );
+        for (x, y) in points {
+            let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"{color}\"/>");
+        }
+        let words = format!("{} step: power {:.2}", series.at, series.exponent());
+        svg::text(svg, (middle, TOP + PLOT + 46.0 + shift), "middle", &format!("fill=\"{color}\""), &words);
+    }
+    for size in all.iter().take(1).flat_map(|series| series.sizes.iter().step_by(2)) {
+        let value = size.along(axis);
+        let label = if value < 20.0 { format!("{value:.1}") } else { format!("{value:.0}") };
+        svg::text(svg, (x_of(value), TOP + PLOT + 20.0), "middle", "", &label);
+    }
+}
+
+/// Returns a power of ten in seconds, such as 10 ms.
 fn in_seconds(decade: i32) -> String {
     if decade < 0 {
         format!("{} ms", 10_i32.pow((3 + decade).max(0) as u32))

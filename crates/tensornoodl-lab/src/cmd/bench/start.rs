@@ -1,4 +1,4 @@
-//! `noodl-lab bench start`: where the start from nothing works, beside what one would do without it.
+//! `noodl-lab bench start`: where the start from nothing works, compared with k-means and random fibers.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -21,24 +21,24 @@ Examples:
   noodl-lab bench start --picture start.svg              all cells, some minutes
   noodl-lab bench start --code-sizes 1.5,3 --fibers 1000 --noise 0.3 --repeats 1 --json
 
-Cells of one tensor each, n = 300: patterns in a fiber over fibers, without noise; and over noise. A cell shows the
-patterns found, of those that two fibers or more show and of the spurious ones; 1 is all found and none invented.
-k-means and random fibers are told the number of patterns; the search is told nothing.";
+A cell is a planted tensor with 300 features: patterns in a fiber over the number of fibers, without noise, and over noise. The score \
+of a cell is the number of found patterns over the number of spurious ones and of those that at least two fibers show; 1 means that all \
+are found and none is spurious. k-means and random fibers know the number of patterns; the search knows nothing.";
 
-/// Fibers where noise is varied.
+/// Number of fibers where noise is varied.
 const FIBERS: usize = 3_000;
 
-/// Find patterns in planted tensors of all kinds, by the search, by k-means and by random fibers.
+/// Find patterns in planted tensors of many kinds, by the search, by k-means and by random fibers.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
-    /// Patterns in a fiber, on the average.
+    /// Mean number of patterns in a fiber, above 1 and at most 100.
     #[arg(long, value_delimiter = ',', default_values_t = [1.1, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0])]
     code_sizes: Vec<f64>,
-    /// Fibers of the tensor, without noise.
+    /// Number of fibers of the tensor, at least 10, without noise.
     #[arg(long, value_delimiter = ',', default_values_t = [300, 600, 1200, 2500, 5000, 10000])]
     fibers: Vec<usize>,
-    /// Expected length of the noise of a fiber, with 3,000 fibers. A pattern has length 1.
+    /// Expected length (Euclidean norm) of the noise of a fiber, with 3,000 fibers; a pattern has length 1.
     #[arg(long, value_delimiter = ',', default_values_t = [0.0, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0])]
     noise: Vec<f64>,
     /// Number of patterns.
@@ -58,23 +58,23 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// One cell, by one method.
+/// One method in one cell.
 #[derive(Serialize)]
 pub(crate) struct Cell {
     r#type: &'static str,
-    /// "fibers" or "noise", whatever is varied beside the number of patterns in a fiber.
+    /// What is varied beside the number of patterns in a fiber: "fibers" or "noise".
     pub(crate) axis: &'static str,
     pub(crate) method: &'static str,
     pub(crate) mean_code_size: f64,
     pub(crate) fibers: usize,
     pub(crate) noise: f64,
     seeds: u64,
-    /// Sums over the seeds.
+    /// Number of patterns that at least two fibers show, summed over the seeds.
     patterns_seen: usize,
     patterns_found: usize,
     spurious: usize,
     seconds: f64,
-    /// Found over seen and spurious.
+    /// Found patterns over seen and spurious ones.
     pub(crate) score: f64,
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let with_fibers = args.fibers.iter().map(|&fibers| ("fibers", fibers, 0.0));
     let with_noise = args.noise.iter().map(|&noise| ("noise", FIBERS, noise));
     let columns: Vec<(&'static str, usize, f64)> = with_fibers.chain(with_noise).collect();
-    // Lines of words are progress enough.
+    // Without --json, the printed lines show the progress.
     let bar = (io::stderr().is_terminal() && args.json)
         .then(|| ProgressBar::new((columns.len() * args.code_sizes.len()) as u64));
     let mut cells: Vec<Cell> = Vec::new();
@@ -125,8 +125,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A planted tensor of about so many fibers with so many patterns each. Codes per place are m alpha beta = l; of the
-/// places, 1 - exp(-l) have a fiber, with l / (1 - exp(-l)) patterns.
+/// Returns the plan of a tensor with about `fibers` fibers of `size` patterns each. With l = m alpha beta codes per place, the share
+/// 1 - exp(-l) of the places has a fiber, with l / (1 - exp(-l)) patterns on average.
 fn plan(args: &Args, size: f64, fibers: usize, noise: f64, seed: u64) -> Plan {
     let (mut low, mut high) = (0.0, size);
     for _ in 0..60 {
@@ -179,14 +179,14 @@ fn measure(
             let begun = Instant::now();
             let dictionary = method(&made.tensor, args.patterns, seed)?;
             cell.seconds += begun.elapsed().as_secs_f64();
-            let census = PatternCounts::new(&dictionary, planted.true_dictionary(), &shown)?;
-            cell.patterns_seen += census.seen;
-            cell.patterns_found += census.found;
-            cell.spurious += census.spurious;
+            let counts = PatternCounts::new(&dictionary, planted.true_dictionary(), &shown)?;
+            cell.patterns_seen += counts.seen;
+            cell.patterns_found += counts.found;
+            cell.spurious += counts.spurious;
         }
     }
     for cell in &mut cells {
-        // One seen in a single fiber may be found as well.
+        // A pattern that a single fiber shows may be found as well.
         let all = (cell.patterns_seen + cell.spurious).max(cell.patterns_found).max(1);
         cell.score = cell.patterns_found as f64 / all as f64;
     }
@@ -197,11 +197,11 @@ fn search(tensor: &Tensor<'_>, _: usize, seed: u64) -> Result<Dictionary, Error>
     Ok(discover::find(tensor, &DiscoverParams { seed, ..DiscoverParams::default() })?.dictionary)
 }
 
-/// Fibers spread over the tensor, as they are.
+/// Takes fibers spread over the tensor as patterns.
 fn random_fibers(tensor: &Tensor<'_>, patterns: usize, seed: u64) -> Result<Dictionary, Error> {
     let p = tensor.fibers();
     let count = patterns.min(p);
-    // A step that shares no factor with p visits every fiber.
+    // A step without common divisors with p visits every fiber.
     let step = (p / 3 + seed as usize..).find(|&step| step > 0 && gcd(step, p) == 1).unwrap_or(1);
     let chosen = (0..count).flat_map(|at| tensor.fiber((at * step + seed as usize) % p).to_vec());
     Dictionary::from_columns(tensor.shape().features, chosen.collect())
@@ -211,11 +211,11 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Rounds of k-means; it settles before.
+/// Number of rounds of k-means, which converges earlier.
 const ROUNDS: usize = 20;
 
-/// Clusters of directions, signs apart: every fiber joins the direction it has the largest |cos| with, and every
-/// direction becomes the mean of its fibers.
+/// Clusters the directions of fibers regardless of sign: every fiber joins the center with the largest |cos|, and every center becomes
+/// the mean of its fibers.
 fn k_means(tensor: &Tensor<'_>, patterns: usize, seed: u64) -> Result<Dictionary, Error> {
     let n = tensor.shape().features;
     let mut centers = random_fibers(tensor, patterns, seed)?;
@@ -237,7 +237,7 @@ fn k_means(tensor: &Tensor<'_>, patterns: usize, seed: u64) -> Result<Dictionary
             let sum = &mut sums[center * n..][..n];
             sum.iter_mut().zip(y).for_each(|(sum, y)| *sum += along.signum() * y / length);
         }
-        // A center without fibers stays.
+        // A center without fibers does not move.
         for (i, sum) in sums.chunks_exact_mut(n).enumerate() {
             if sum.iter().all(|v| *v == 0.0) {
                 sum.copy_from_slice(centers.pattern(i));

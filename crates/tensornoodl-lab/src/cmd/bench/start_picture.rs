@@ -6,7 +6,7 @@ use tensornoodl_cli::svg::{begin, text};
 
 use super::start::Cell;
 
-/// Squares for every cell, a panel for each method and axis.
+/// Draws a square for every cell, in a panel for each method and axis.
 pub(crate) fn draw(cells: &[Cell]) -> String {
     let (left, top, side) = (74.0, 96.0, 34.0);
     let distinct = |of: &dyn Fn(&Cell) -> f64, axis: &str| {
@@ -23,14 +23,13 @@ pub(crate) fn draw(cells: &[Cell]) -> String {
     ];
     let widest = axes.iter().map(|axis| axis.1.len()).max().unwrap_or(1) as f64 * side;
     let methods = [
-        ("search", "the search, told nothing"),
-        ("k-means", "k-means, told the number"),
-        ("random fibers", "random fibers, told the number"),
+        ("search", "the search, knows nothing"),
+        ("k-means", "k-means, knows the number"),
+        ("random fibers", "random fibers, knows the number"),
     ];
     let panel = (widest.max(220.0) + 60.0, sizes.len() as f64 * side + 90.0);
     let mut svg = begin(left + 3.0 * panel.0, top + 2.0 * panel.1, "Where the start from nothing works");
-    let title =
-        "Patterns found in one tensor, of those there are and those invented (1: all found, none invented)";
+    let title = "Patterns found in one tensor, over planted and spurious ones (1: all found, none spurious)";
     text(&mut svg, (left - 50.0, 28.0), "start", "font-weight=\"bold\" font-size=\"16\"", title);
     for (row, (axis, values, words)) in axes.iter().enumerate() {
         for (column, (method, name)) in methods.iter().enumerate() {
@@ -49,7 +48,7 @@ pub(crate) fn draw(cells: &[Cell]) -> String {
                     };
                     let Some(cell) = cells.iter().find(here) else { continue };
                     let x = x0 + place as f64 * side;
-                    // From white to blue, dark enough to be told apart in grey.
+                    // From white to blue; the shades differ in grey, too.
                     let (r, g, b) =
                         (255.0 - 244.0 * cell.score, 255.0 - 145.0 * cell.score, 255.0 - 102.0 * cell.score);
                     let _ = writeln!(

@@ -1,4 +1,4 @@
-//! `noodl-lab paper batch`.
+//! `noodl-lab paper batch`: methods for one tensor.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,30 +11,30 @@ use tensornoodl_lab::paper::{BatchMethod, BatchOutcome, Cell, by_jobs, keep, run
 use super::{Progress, RunArgs, SEEDS, check_outputs, failed, grid};
 use tensornoodl_data::files;
 
-/// Patterns by default.
+/// The default numbers of patterns.
 pub(crate) const PATTERNS: [usize; 3] = [50, 150, 300];
 
 const EXAMPLES: &str = "\
 Examples:
   noodl-lab paper batch --patterns 50 --seeds 42 --output results
 
-Methods that know no stream get its first tensor, and so does TensorNOODL: side by side, the tensors of a stream have as many
-terms as patterns times tensors, because B and C are new each time. Orth-ALS needs m <= J, K.";
+All methods get the first tensor of a stream. More tensors would not help methods for one tensor: B and C are new in each tensor, so T \
+tensors side by side have m T terms. Orth-ALS needs m <= J, K.";
 
-/// One tensor as a whole: CP-ALS, Orth-ALS, tensor power with clustering, truncated power, and TensorNOODL.
+/// Factorize one tensor as a whole: by CP-ALS, Orth-ALS, tensor power with clustering, truncated power, and TensorNOODL.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
-    /// alpha = beta.
+    /// Values of alpha = beta, above 0 and at most 1.
     #[arg(long, value_delimiter = ',', default_values_t = [0.05])]
     pub(crate) alpha: Vec<f64>,
-    /// J = K.
+    /// Numbers of rows J; each tensor has as many cols K.
     #[arg(long, value_delimiter = ',', default_values_t = [100])]
     pub(crate) rows: Vec<usize>,
-    /// Number of patterns.
+    /// Numbers of patterns, m.
     #[arg(long, value_delimiter = ',', default_values_t = PATTERNS)]
     pub(crate) patterns: Vec<usize>,
-    /// Seeds, the paper's by default.
+    /// Seeds of the streams.
     #[arg(long, value_delimiter = ',', default_values_t = SEEDS)]
     pub(crate) seeds: Vec<u64>,
     #[command(flatten)]
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A line for each run.
+/// Returns a line for each run, as CSV.
 fn csv(outcomes: &[BatchOutcome]) -> String {
     let mut text = String::from(
         "alpha,J,m,seed,method,seen,found,spurious,median_distance,error_a,error_x,support,seconds\n",
@@ -93,7 +93,7 @@ fn csv(outcomes: &[BatchOutcome]) -> String {
     text
 }
 
-/// Means over the seeds.
+/// Returns the means over the seeds, as a table in Markdown.
 fn markdown(outcomes: &[BatchOutcome]) -> String {
     let mut text = String::from(
         "| J = K, alpha, m | method | told | found, of those seen | spurious | median distance | error of A | error of X | \

@@ -1,4 +1,4 @@
-//! `noodl-lab paper enron`: groups of employees by the method of Fu et al., beside the paper's table.
+//! `noodl-lab paper enron`: groups of Enron's employees by the method of Fu et al., beside the paper's table.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ Examples:
 
 The folder has enron_tensor.csv (from, to, month, count) and enron_people.csv (id, name, group4, and more).";
 
-/// Groups of Enron's employees by e-mails: the method of Fu et al. (2015), and the paper's table.
+/// Find groups of Enron's employees by the method of Fu et al. (2015), and compare them with the paper's table.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// Seed of the random starts.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
+    /// Number of threads, at least 1 [default: all cores]. Results do not depend on it.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
     /// Folder of the results.
     #[arg(long, short, value_name = "DIR")]
     pub(crate) output: PathBuf,
@@ -39,24 +42,24 @@ pub(crate) struct Args {
 const TENSOR: &str = "enron_tensor.csv";
 const PEOPLE: &str = "enron_people.csv";
 
-/// Months of the tensor; the first is November 1998.
+/// Number of months of the tensor; the first one is November 1998.
 const MONTHS: usize = 44;
 
-/// Of the largest entry of a column; smaller ones are no members, as in the paper.
+/// Members of a group have at least this share of the largest entry of its column, as in the paper.
 const MEMBER: f64 = 0.05;
 
 const LABELS: [&str; 4] = ["Legal", "Pipeline", "Executive", "Trading"];
 
-/// The paper's false positives / cluster size, in the order of the labels.
+/// False positives / cluster size in the paper, in the order of the labels.
 const PAPER: [(&str, [&str; 4]); 3] = [
     ("TensorNOODL, in the paper", ["2/13", "4/11", "1/14", "10/24"]),
     ("Mairal, in the paper", ["1/10", "not found", "8/17", "3/7"]),
     ("Fu et al., in the paper", ["4/16", "3/15", "3/30 (two joined)", "5/12"]),
 ];
 
-/// p and lambda; those of Fu et al. are not known. lambda is, of 1, 2 and 5 times powers of ten, the one whose sizes add up
-/// to nearest the paper's 16 + 15 + 30 + 12 = 73: labels have no part in it. p = 1 is the largest that they allow (with
-/// p = 1/2 sizes add up to at most 55). p = 2, which has no weights of months, was added after a look at the labels.
+/// Values of p and lambda; those of Fu et al. are not known. lambda is the one of 1, 2 and 5 times powers of ten whose group sizes add
+/// up to nearest the paper's 16 + 15 + 30 + 12 = 73, without regard to labels. p = 1 is the largest that Fu et al. allow (with p = 1/2
+/// sizes add up to at most 55). p = 2, which has no weights of months, was added after a look at the labels.
 const CHOSEN: [(f64, f64); 2] = [(1.0, 0.1), (2.0, 20.0)];
 
 #[derive(Serialize)]
@@ -66,7 +69,7 @@ struct Fit {
     objective: f64,
     sweeps: usize,
     seconds: f64,
-    /// Weight of each month, of the largest.
+    /// Weight of each month, relative to the largest weight.
     weights: Vec<f64>,
     groups: Vec<Group>,
 }
@@ -74,11 +77,11 @@ struct Fit {
 #[derive(Serialize)]
 struct Group {
     label: &'static str,
-    /// Members with another label, or none.
+    /// Number of members with another label or no label.
     false_positives: usize,
-    /// Largest first.
+    /// Names of the members, largest entries first.
     members: Vec<String>,
-    /// Most activity first.
+    /// The three months with most activity, most active first.
     months: Vec<String>,
 }
 
@@ -121,7 +124,7 @@ fn fit(entries: &[Entry], people: &[Person], options: &Fu) -> anyhow::Result<Fit
     let groups = senders.zip(found.factors[2].chunks_exact(MONTHS)).map(|(senders, activity)| {
         let members = falling(senders, MEMBER);
         let carry = |label: &str| members.iter().filter(|member| people[**member].label == label).count();
-        // The first of those that most carry.
+        // The label of most members; the first one of several.
         let most = LABELS.map(carry).into_iter().max().unwrap_or_default();
         let label = LABELS.into_iter().find(|label| carry(label) == most).filter(|_| most > 0);
         Group {
@@ -144,7 +147,7 @@ fn fit(entries: &[Entry], people: &[Person], options: &Fu) -> anyhow::Result<Fit
     })
 }
 
-/// Where a column is above zero and at least a share of its largest entry, largest first.
+/// Returns the indices of entries above zero that are at least a share of the largest entry, largest first.
 fn falling(column: &[f64], share: f64) -> Vec<usize> {
     let floor = share * column.iter().copied().fold(0.0, f64::max);
     let mut places: Vec<usize> =
@@ -239,7 +242,7 @@ struct Row<const N: usize> {
 
 impl<const N: usize> Row<N> {
     fn wrong(&self, field: usize, rule: String) -> Error {
-        // A field may be anything; a message is one line.
+        // A field may be long; a message is one line.
         let value = self.fields[field].chars().take(40).collect();
         Error::Line { file: self.file.clone(), line: self.line, what: self.columns[field], value, rule }
     }
@@ -257,7 +260,10 @@ impl<const N: usize> Row<N> {
     }
 }
 
-/// The named columns of a file whose first line has their names; at least one row.
+/// Reads the named columns of a CSV file.
+///
+/// # Errors
+/// If the file cannot be read, a column is missing, or there is no row.
 fn rows<const N: usize>(path: &Path, columns: [&'static str; N]) -> Result<Vec<Row<N>>, Error> {
     let file = path.display().to_string();
     let mut reader = csv::Reader::from_reader(tns::open(path)?);

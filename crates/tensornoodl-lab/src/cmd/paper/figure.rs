@@ -1,10 +1,9 @@
-//! `noodl-lab paper figure`.
+//! `noodl-lab paper figure`: the paper's figures.
 
 use std::io::{self, Write};
 
-use anyhow::anyhow;
 use clap::ValueEnum;
-use tensornoodl::Error;
+use tensornoodl_cli::program::wrong;
 use tensornoodl_data::files;
 use tensornoodl_lab::paper::{Line, MethodName, Outcome, Work, lines};
 
@@ -17,25 +16,25 @@ Examples:
   noodl-lab paper figure samples --output results
   noodl-lab paper figure convergence --rows 100 --patterns 150 --output results      smaller than the paper's, in a minute
 
-Cells that results has from noodl-lab paper table are used, the others are run and kept there.";
+Cells that noodl-lab paper table has kept in results are used; the others are run and kept there.";
 
-/// The figures: tensors needed over the number of patterns, or errors over tensors.
+/// Draw a figure: tensors needed over the number of patterns, or errors over tensors.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
-    /// Which.
+    /// The figure.
     #[arg(value_enum)]
     pub(crate) which: Figure,
-    /// alpha = beta, a panel for each.
+    /// Values of alpha = beta, above 0 and at most 1, with a panel for each.
     #[arg(long, value_delimiter = ',', default_values_t = ALPHAS)]
     pub(crate) alpha: Vec<f64>,
-    /// J = K [default: 100, 300 and 500 for samples, 500 for convergence].
+    /// Numbers of rows J; each tensor has as many cols K [default: 100, 300 and 500 for samples, 500 for convergence].
     #[arg(long, value_delimiter = ',')]
     pub(crate) rows: Vec<usize>,
-    /// Number of patterns [default: 50 to 600 for samples, 450 for convergence].
+    /// Numbers of patterns, m [default: 50 to 600 for samples, 450 for convergence].
     #[arg(long, value_delimiter = ',')]
     pub(crate) patterns: Vec<usize>,
-    /// Seeds [default: 42, 26 and 91 for samples, 26 for convergence].
+    /// Seeds of the streams [default: 42, 26 and 91 for samples, 26 for convergence].
     #[arg(long, value_delimiter = ',')]
     pub(crate) seeds: Vec<u64>,
     #[command(flatten)]
@@ -59,11 +58,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let m = or(&args.patterns, if samples { &PATTERNS } else { &[450] });
     let seeds = or(&args.seeds, if samples { &SEEDS } else { &[26] });
     if !samples && j.len() * m.len() * seeds.len() != 1 {
-        return Err(anyhow!(Error::Parameter {
-            name: "rows, patterns and seeds",
-            value: "a list".into(),
-            rule: "one value each: the figure shows one stream for each alpha".into(),
-        }));
+        let rule = "one value each: the figure shows one stream for each alpha";
+        return Err(wrong("rows, patterns and seeds", "a list", rule).into());
     }
     let methods = if samples { vec![MethodName::Adaptive] } else { MethodName::ALL.to_vec() };
     let methods = methods.into_iter().filter(|method| *method != MethodName::Matrix).collect();
@@ -92,7 +88,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     )];
     let (alpha, sizes, patterns, drawn) = list(",");
     caption.push(format!(
-        "noodl-lab paper figure {name} --alpha {alpha} --rows {sizes} --patterns {patterns} --seeds {drawn} --output DIR"
+        "noodl-lab paper figure {name} --alpha {alpha} --rows {sizes} --patterns {patterns} --seeds {drawn} -o DIR"
     ));
     let (panels, in_row) = if samples {
         (samples_charts(&args.alpha, &j, &lines(&outcomes)), j.len())
@@ -108,7 +104,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tensors needed over m, a panel for each J: ours with both steps, the paper's dashed.
+/// Draws the tensors needed over m, a panel for each J: with both update rules, and the paper's numbers dashed.
 fn samples_charts(alphas: &[f64], sizes: &[usize], lines: &[Line]) -> Vec<Chart> {
     let mut charts = Vec::new();
     for &size in sizes {
@@ -146,7 +142,7 @@ fn samples_charts(alphas: &[f64], sizes: &[usize], lines: &[Line]) -> Vec<Chart>
     charts
 }
 
-/// First row: error of A of all methods; second row: error of A and X and fit of TensorNOODL.
+/// Draws errors over tensors: the error of A of all methods in the first row, errors of A and X and the fit of TensorNOODL in the second.
 fn convergence_charts(alphas: &[f64], outcomes: &[Outcome]) -> Vec<Chart> {
     let numbered = |from: usize, values: &[f64]| {
         (from..).zip(values).map(|(step, &value)| (step as f64, value)).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! `noodl-lab paper`: the paper's experiments, run again.
+//! `noodl-lab paper`: runs the paper's experiments again.
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
-use tensornoodl::Error;
+use tensornoodl_cli::program::wrong;
 use tensornoodl_data::files;
 use tensornoodl_lab::paper::{Cell, Event, Failure, MethodName, Outcome, Work};
 
@@ -20,15 +20,15 @@ mod table;
 
 use figure::Figure;
 
-/// Run the paper's experiments again, its numbers beside ours.
+/// Run the paper's experiments again, and print its numbers beside ours.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    experiment: Experiment,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum Experiment {
     Table(table::Args),
     Figure(figure::Args),
     Batch(batch::Args),
@@ -36,12 +36,15 @@ enum What {
     All(AllArgs),
 }
 
-/// How cells are run, and where they are kept.
+/// Options of all runs of cells.
 #[derive(Clone, clap::Args)]
 pub(crate) struct RunArgs {
-    /// Cells at a time; each gets its share of the cores.
-    #[arg(long, default_value_t = 1)]
+    /// Number of cells that are run at the same time, at least 1; they share the threads.
+    #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) jobs: usize,
+    /// Number of threads of all jobs, at least 1 [default: all cores]. Results do not depend on it.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
     /// Folder of the results and of the finished cells.
     #[arg(long, short, value_name = "DIR")]
     pub(crate) output: PathBuf,
@@ -53,26 +56,38 @@ pub(crate) struct RunArgs {
 const ALL_EXAMPLES: &str = "\
 Examples:
   noodl-lab paper all --quick --output results      a few cells of each, in minutes
-  noodl-lab paper all --jobs 2 --output results     everything, in hours; goes on where it was stopped";
+  noodl-lab paper all --jobs 2 --output results     everything, in hours; a run that was stopped goes on";
 
-/// All of it: tables, both figures, methods for one tensor, and Enron where its tables are.
+/// Run all experiments: tables, both figures, methods for one tensor, and Enron if NOODL_DATA names the folder of its tables.
 #[derive(clap::Args)]
 #[command(after_help = ALL_EXAMPLES, args_override_self = true)]
 struct AllArgs {
-    /// Small cells and one seed.
+    /// Run only small cells with one seed.
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
     run: RunArgs,
 }
 
+impl Args {
+    pub(crate) fn threads(&self) -> Option<usize> {
+        match &self.experiment {
+            Experiment::Table(args) => args.run.threads,
+            Experiment::Figure(args) => args.run.threads,
+            Experiment::Batch(args) => args.run.threads,
+            Experiment::Enron(args) => args.threads,
+            Experiment::All(args) => args.run.threads,
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    match &args.what {
-        What::Table(args) => table::run(args),
-        What::Figure(args) => figure::run(args),
-        What::Batch(args) => batch::run(args),
-        What::Enron(args) => enron::run(args),
-        What::All(args) => all(args),
+    match &args.experiment {
+        Experiment::Table(args) => table::run(args),
+        Experiment::Figure(args) => figure::run(args),
+        Experiment::Batch(args) => batch::run(args),
+        Experiment::Enron(args) => enron::run(args),
+        Experiment::All(args) => all(args),
     }
 }
 
@@ -114,7 +129,7 @@ fn all(args: &AllArgs) -> anyhow::Result<()> {
         writeln!(io::stdout().lock(), "{sentence}")?;
         return Ok(());
     }
-    enron::run(&enron::Args { data: None, patterns: 5, seed: 0, output: run.output.clone() })
+    enron::run(&enron::Args { data: None, patterns: 5, seed: 0, threads: None, output: run.output.clone() })
 }
 
 /// The grid of the paper's tables.
@@ -123,7 +138,7 @@ const SIZES: [usize; 3] = [100, 300, 500];
 const PATTERNS: [usize; 5] = [50, 150, 300, 450, 600];
 const SEEDS: [u64; 3] = [42, 26, 91];
 
-/// As people read it.
+/// Returns the name of a method in tables and figures.
 fn title(method: MethodName) -> &'static str {
     match method {
         MethodName::Noodl => "TensorNOODL, the paper's step",
@@ -135,20 +150,24 @@ fn title(method: MethodName) -> &'static str {
     }
 }
 
-/// Every cell of the grid.
-fn grid(alpha: &[f64], j: &[usize], m: &[usize], seeds: &[u64], jobs: usize) -> anyhow::Result<Vec<Cell>> {
-    let wrong =
-        |name, value: String, rule: &str| Err(anyhow!(Error::Parameter { name, value, rule: rule.into() }));
+/// Returns every cell of a grid.
+fn grid(
+    alpha: &[f64],
+    sizes: &[usize],
+    patterns: &[usize],
+    seeds: &[u64],
+    jobs: usize,
+) -> anyhow::Result<Vec<Cell>> {
     if let Some(alpha) = alpha.iter().find(|alpha| !(**alpha > 0.0 && **alpha <= 1.0)) {
-        return wrong("alpha", alpha.to_string(), "above 0 and at most 1");
+        return Err(wrong("alpha", alpha, "above 0 and at most 1").into());
     }
     if jobs == 0 {
-        return wrong("jobs", "0".into(), "at least 1");
+        return Err(wrong("jobs", 0, "at least 1").into());
     }
     let mut cells = Vec::new();
     for &alpha in alpha {
-        for &size in j {
-            for &patterns in m {
+        for &size in sizes {
+            for &patterns in patterns {
                 for &seed in seeds {
                     let cell = Cell { alpha, size, patterns, seed };
                     cell.plan().check()?;
@@ -162,7 +181,7 @@ fn grid(alpha: &[f64], j: &[usize], m: &[usize], seeds: &[u64], jobs: usize) -> 
     Ok(cells)
 }
 
-/// What a method refuses is a parameter, as everywhere.
+/// Turns a failure into an error; what a method refuses is a wrong parameter.
 fn failed(failure: Failure) -> anyhow::Error {
     match failure {
         Failure::Method(error) => error.into(),
@@ -170,7 +189,7 @@ fn failed(failure: Failure) -> anyhow::Error {
     }
 }
 
-/// Whether the results can be written, before hours of work; the folder is made.
+/// Makes the folder and checks that the results can be written, before hours of work.
 fn check_outputs(folder: &Path, names: &[&str]) -> anyhow::Result<()> {
     fs::create_dir_all(folder).map_err(|error| anyhow!("cannot write {}: {error}", folder.display()))?;
     names.iter().try_for_each(|name| files::check(&folder.join(name)))?;
@@ -184,7 +203,7 @@ fn outcomes(work: &Work, run: &RunArgs) -> anyhow::Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-/// A bar with the time left on a terminal, JSON lines elsewhere.
+/// Progress of many cells: a bar with the time left on a terminal, JSON lines elsewhere.
 struct Progress {
     bar: Option<ProgressBar>,
     lines: bool,
@@ -230,7 +249,7 @@ impl Progress {
             *last = Some(Instant::now());
             let left = self.begun.elapsed().as_secs_f64() * (1.0 - share) / share.max(1e-6);
             let line = serde_json::json!({ "type": "progress", "done": share, "seconds_left": left.round() });
-            // If nobody reads it, the results are still written.
+            // Results are written even if nobody can read the progress.
             let _ = writeln!(io::stderr(), "{line}");
         }
     }

@@ -1,4 +1,4 @@
-//! `noodl-lab paper table`.
+//! `noodl-lab paper table`: the paper's tables.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -14,31 +14,30 @@ Examples:
   noodl-lab paper table --alpha 0.05 --rows 100 --output results
   noodl-lab paper table --rows 100,300 --patterns 50,150 --methods noodl,adaptive --seeds 42 --output results
 
-Each finished cell is kept in results/cells; a run that was stopped goes on where it was. The methods that are compared
-with take as many tensors as TensorNOODL with the paper's step, as in the paper. Their codes are judged twice: their own,
-and Lasso codes with the best of ten lambdas, chosen by the truth as in the paper, and with one chosen without it.";
+Each finished cell is kept in results/cells, and a run that was stopped goes on with the others. As in the paper, the other methods get \
+as many tensors as TensorNOODL needs with the paper's update rule. Three kinds of their codes are measured: their own, Lasso codes with \
+the best of ten lambdas, chosen by the truth as in the paper, and Lasso codes with a lambda chosen without the truth.";
 
-/// The tables: errors of A and X, supports, tensors needed and time, for every cell and method.
+/// Make the tables: errors of A and X, supports, tensors needed and time, for every cell and method.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
-    /// alpha = beta.
+    /// Values of alpha = beta, above 0 and at most 1.
     #[arg(long, value_delimiter = ',', default_values_t = ALPHAS)]
     pub(crate) alpha: Vec<f64>,
-    /// J = K.
+    /// Numbers of rows J; each tensor has as many cols K.
     #[arg(long, value_delimiter = ',', default_values_t = SIZES)]
     pub(crate) rows: Vec<usize>,
-    /// Number of patterns.
+    /// Numbers of patterns, m.
     #[arg(long, value_delimiter = ',', default_values_t = PATTERNS)]
     pub(crate) patterns: Vec<usize>,
-    /// Methods: noodl, adaptive, matrix, arora-b, arora-u, mairal [default: all but matrix]. The first is always
-    /// there.
+    /// Methods: noodl, adaptive, matrix, arora-b, arora-u, mairal [default: all but matrix]. The first one is always run.
     #[arg(long, value_parser = method, value_delimiter = ',')]
     pub(crate) methods: Vec<MethodName>,
-    /// Seeds, the paper's by default.
+    /// Seeds of the streams.
     #[arg(long, value_delimiter = ',', default_values_t = SEEDS)]
     pub(crate) seeds: Vec<u64>,
-    /// Run nothing: make the tables of the cells that are there.
+    /// Run nothing: make the tables from the cells that are kept already.
     #[arg(long)]
     pub(crate) kept: bool,
     #[command(flatten)]
@@ -53,7 +52,7 @@ fn method(text: &str) -> Result<MethodName, String> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let cells = grid(&args.alpha, &args.rows, &args.patterns, &args.seeds, args.run.jobs)?;
-    // NOODL for plain matrices is TensorNOODL to the bit, only without B and C: who wants to see it asks for it.
+    // NOODL for matrices has the same bits as TensorNOODL, only without B and C, so it is run on demand only.
     let usual = || MethodName::ALL.into_iter().filter(|method| *method != MethodName::Matrix).collect();
     let methods = if args.methods.is_empty() { usual() } else { args.methods.clone() };
     check_outputs(&args.run.output, &["table.csv", "table.md", "table.json"])?;
@@ -114,7 +113,7 @@ fn short(value: Option<f64>) -> String {
     value.map_or("-".into(), |value| format!("{value:.1e}"))
 }
 
-/// An error of X and whether the support is exact.
+/// Returns an error of X, and Y or N for an exact or other support.
 fn codes(error_x: Option<f64>, support: Option<bool>) -> String {
     match (error_x, support) {
         (Some(error_x), Some(support)) => format!("{error_x:.1e} {}", if support { "Y" } else { "N" }),
@@ -122,7 +121,7 @@ fn codes(error_x: Option<f64>, support: Option<bool>) -> String {
     }
 }
 
-/// For every alpha two tables: TensorNOODL with both steps, and the methods it is compared with.
+/// Returns two tables for every alpha: TensorNOODL with both update rules, and the other methods.
 fn markdown(lines: &[Line]) -> String {
     let mut text = String::new();
     let mut alphas: Vec<f64> = lines.iter().map(|line| line.alpha).collect();
@@ -192,7 +191,7 @@ fn markdown(lines: &[Line]) -> String {
     text + &ratios(lines) + &supports(lines) + &times(lines)
 }
 
-/// The mean, and in brackets the least and the largest where the seeds are worlds apart.
+/// Returns the mean error, and in brackets the range where the errors of the seeds differ by more than [`SCATTER`].
 fn error_a(line: &Line) -> String {
     match line.error_a_range {
         (least, most) if most > SCATTER * least => {
@@ -202,10 +201,10 @@ fn error_a(line: &Line) -> String {
     }
 }
 
-/// A mean of errors that differ by more says little.
+/// The range is given where the largest error is more than this times the smallest.
 const SCATTER: f64 = 4.0;
 
-/// The mean, and in brackets the least and the most where they differ.
+/// Returns the mean number of tensors, and in brackets the range where the seeds differ.
 fn steps(line: &Line) -> String {
     match line.steps_range {
         (_, most) if !line.converged => format!("not in {most}"),
@@ -218,7 +217,7 @@ fn ratio(ratio: f64) -> String {
     if ratio < 0.1 { format!("{ratio:.4}") } else { format!("{ratio:.2}") }
 }
 
-/// The time of one tensor, if all lines are of one cell: times of different runs do not compare.
+/// Returns the time of one tensor for each method, if all lines belong to one cell: times of different runs cannot be compared.
 fn times(lines: &[Line]) -> String {
     let cell = |line: &Line| (line.alpha.to_bits(), line.size, line.patterns);
     let Some(first) = lines.first().filter(|first| lines.iter().all(|line| cell(line) == cell(first))) else {
@@ -237,7 +236,7 @@ fn times(lines: &[Line]) -> String {
     text
 }
 
-/// How the number of tensors compares with the paper's over all cells.
+/// Compares the number of tensors with the paper's, over all cells.
 fn ratios(lines: &[Line]) -> String {
     let mut ratios: Vec<f64> = lines
         .iter()
@@ -253,7 +252,7 @@ fn ratios(lines: &[Line]) -> String {
     )
 }
 
-/// In how many cells each way to code the last tensor has the exact support.
+/// Counts the cells in which each kind of codes has the exact support.
 fn supports(lines: &[Line]) -> String {
     let mut text = String::new();
     let methods = MethodName::ALL.into_iter().filter(|method| !method.is_noodl());
