@@ -255,13 +255,13 @@ fn arrays_that_are_not_tensors_are_refused() {
     assert_eq!(says(&array("|b1", false, "1, 1, 2", &[1, 2])), "a truth value is neither 0 nor 1");
     assert_eq!(
         says(&[&whole_array()[..], b"x"].concat()),
-        "it goes on after the last entry that its header speaks of"
+        "it has bytes after the last entry that its header declares"
     );
     let wrong = |value: f64| says(&array("<f8", true, "2, 1, 2", &doubles(&[1.0, 1.0, 1.0, value])));
     assert_eq!(wrong(f64::NAN), "x.npy, entry [1, 0, 1]: NaN is not a number of at most 1e100");
     assert_eq!(wrong(-f64::INFINITY), "x.npy, entry [1, 0, 1]: -inf is not a number of at most 1e100");
     assert!(wrong(1.1e100).contains("entry [1, 0, 1]: 11"), "{}", wrong(1.1e100));
-    let strange = "it does not begin as an array of NumPy does";
+    let strange = "it does not start with the header of a NumPy array";
     assert_eq!(says(b"PK\x03\x04 and more, longer than a start"), strange);
     assert_eq!(says(&array_with(b"{'descr': '<f8'}\n", b"")), strange);
     assert_eq!(says(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{}"), strange);
@@ -277,9 +277,9 @@ fn hostile_headers_cost_nothing() {
     assert_eq!(says(&array("<f8", false, huge, &[0; 80])), "it ends in the middle");
     assert_eq!(
         says(&array("<f8", false, &huge.replace('0', "000"), b"")),
-        "its header speaks of more entries than a file can have"
+        "its header declares more entries than a file can hold"
     );
-    let strange = "it does not begin as an array of NumPy does";
+    let strange = "it does not start with the header of a NumPy array";
     for (bracket, message) in
         [("{", strange), ("(", strange), ("[", "its entries are records, they must be numbers")]
     {
