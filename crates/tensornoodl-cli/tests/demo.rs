@@ -1,4 +1,4 @@
-//! What a newcomer sees first.
+//! `noodl demo`, the first command that a newcomer runs.
 
 #![allow(clippy::unwrap_used)]
 

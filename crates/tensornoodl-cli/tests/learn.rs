@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use common::{folder, noodl, program, stderr, stdout};
 use serde_json::Value;
 
-/// E-mails of a firm: two teams, one busy in spring, one in autumn, over two years; each team writes within itself.
+/// Writes e-mails of two teams over two years: one team is busy in spring, one in autumn, and each writes only to its members.
 fn firm(folder: &Path) -> PathBuf {
     let mut text = String::from("time,from,to,size\n");
     let teams = [(["ann", "bob", "cid", "dot"], [3, 4, 5]), (["eve", "fay", "gus", "hal"], [9, 10, 11])];
@@ -83,7 +83,7 @@ fn a_table_becomes_a_model_with_names() {
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing is left half written");
 }
 
-/// Two hundred days of three teams, each with things of its own to do; the second and the third come later.
+/// Writes two hundred days of three teams with separate kinds of events; the second and the third team come later.
 fn days(folder: &Path) -> PathBuf {
     let mut text = String::from("day,kind,from,to\n");
     let teams = [["ann", "bob", "cid", "dot"], ["eve", "fay", "gus", "hal"], ["ida", "jon", "kim", "leo"]];
@@ -106,7 +106,7 @@ fn days(folder: &Path) -> PathBuf {
     path
 }
 
-/// A hundred times kill -9, at any moment: what is there can be read, what was begun goes on, and nothing else is left behind.
+/// Kills the program a hundred times at any moment: the model file can always be read, the run goes on, and no other file is left.
 #[test]
 #[cfg(unix)]
 fn a_stream_that_was_killed_ends_in_the_same_bits() {
@@ -234,7 +234,7 @@ fn a_model_is_used_compared_and_exported() {
     assert_eq!((refused.status.code(), stderr(&refused).contains("from 1 to 2")), (Some(2), true));
 }
 
-/// The lines of a Parquet file as CSV has them.
+/// Reads the lines of a Parquet file, written as CSV.
 fn rows(path: &Path) -> Vec<String> {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
@@ -252,7 +252,7 @@ fn rows(path: &Path) -> Vec<String> {
     file.get_row_iter(None).unwrap().map(|it| row(it.unwrap())).collect()
 }
 
-/// Two groups that are busy in the same months are two blocks of one pattern; all forms of the export have them.
+/// Two groups that are busy in the same months are two blocks of one pattern; all formats of the export have both.
 #[test]
 fn every_form_of_the_export_has_the_same_numbers() {
     let folder = folder("every_form_of_the_export_has_the_same_numbers");
@@ -298,7 +298,7 @@ fn every_form_of_the_export_has_the_same_numbers() {
     assert!(blocks.iter().all(|block| [1, 2].contains(block)));
 }
 
-/// Two patterns of 6 features each, each of its own rows and cols.
+/// Two patterns of 6 features, each with separate rows and cols.
 fn tensor() -> ndarray::Array3<f64> {
     ndarray::Array3::from_shape_fn((12, 8, 8), |(feature, row, col)| {
         if row / 4 == col / 4 && row / 4 == feature / 6 { 1.0 + (feature % 3) as f64 } else { 0.0 }
@@ -361,7 +361,7 @@ fn an_array_is_a_table_without_words() {
     }
 }
 
-/// The program with less of something, as the shell's `ulimit` gives it.
+/// Runs the program with a limit of the shell's `ulimit`.
 #[cfg(target_os = "linux")]
 fn limited(limit: &str, args: &str) -> std::process::Output {
     // A file that is too large is then an error and not the end.
@@ -370,7 +370,7 @@ fn limited(limit: &str, args: &str) -> std::process::Output {
     shell.args(["-c", &script]).arg(program("noodl")).env("RAYON_NUM_THREADS", "1").output().unwrap()
 }
 
-/// Ten events in a space of 1e9 x 1e9 places, in 300 MB of addresses.
+/// Ten events among 1e9 x 1e9 places need less than 300 MB of address space.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_huge_index_space_takes_megabytes() {
@@ -395,7 +395,7 @@ fn a_huge_index_space_takes_megabytes() {
     }
 }
 
-/// A tensor that no machine holds is refused before it is made.
+/// A tensor that does not fit into memory is refused before it is made.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_tensor_that_does_not_fit_is_refused() {

@@ -1,4 +1,4 @@
-//! How ranks speak to each other, without anything to learn. The test is the program, too: it starts itself as the ranks of a job.
+//! Messages between ranks, without a learner. This test starts itself as the ranks of a job.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +18,7 @@ fn main() {
     ])
 }
 
-/// What a rank does, by its first argument.
+/// The work of a rank, chosen by its first argument.
 #[cfg(feature = "mpi")]
 mod rank {
     use std::time::Duration;
@@ -50,7 +50,7 @@ mod rank {
         }
     }
 
-    /// Every exchange, and whether what arrives is right.
+    /// Makes every kind of exchange and checks what arrives.
     fn pieces(mpi: Mpi) {
         let (rank, size) = (mpi.rank(), mpi.size());
         let mut numbers: Vec<i64> = (0..1000).map(|at| at * (rank as i64 + 1)).collect();
@@ -86,7 +86,7 @@ mod jobs {
         Job::start(command).end(Duration::from_secs(seconds))
     }
 
-    /// Messages of few elements: what is longer than MPI can count is sent in pieces.
+    /// Messages that are longer than the limit of MPI are sent in pieces; here the limit is a few elements.
     pub(crate) fn messages_in_pieces() {
         let _turn = turn();
         for (ranks, most) in [(3, 1), (3, 7), (4, 64), (2, 1000), (3, usize::MAX)] {
@@ -95,7 +95,7 @@ mod jobs {
         }
     }
 
-    /// On the thread that speaks to MPI, and on another.
+    /// A panic ends the job, on the thread that calls MPI and on another thread.
     pub(crate) fn a_panic_ends_the_job() {
         let _turn = turn();
         for how in ["panic", "panic-elsewhere"] {
@@ -117,14 +117,14 @@ mod jobs {
         }
     }
 
-    /// One that computes for long, but less than patience.
+    /// Ranks wait for one that computes for long, but shorter than their patience.
     pub(crate) fn a_slow_rank_is_waited_for() {
         let _turn = turn();
         let ended = job(3, "slow", 30);
         assert!(ended.status.success() && ended.stderr.is_empty(), "{}", ended.stderr);
     }
 
-    /// MPI's own end waits as well, where nobody asks for how long: 3 s of patience and 10 more.
+    /// MPI's finalization waits without a limit, so a watchdog ends the job after 3 s of patience and 10 s more.
     pub(crate) fn a_rank_that_does_not_leave_ends_the_job() {
         let _turn = turn();
         let begun = Instant::now();

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use common::{browser, folder, no_browser, program, stdout};
 
-/// Moves the slider, looks for a row, and writes down what it sees and what went wrong.
+/// A script that moves the slider, searches for a row, and records what it sees and all errors.
 const VISITOR: &str = r##"<script>
 const seen = { errors: [] };
 window.addEventListener("error", event => seen.errors.push(String(event.message)));
@@ -39,7 +39,7 @@ window.addEventListener("load", () => {
 });
 </script>"##;
 
-/// Two teams that write e-mails within themselves, one in the morning, one in the evening, for six months.
+/// Six months of e-mails of two teams, one in the morning and one in the evening; each writes only to its members.
 fn table() -> String {
     let mut text = String::from("time,from,to\n");
     for (team, hours) in

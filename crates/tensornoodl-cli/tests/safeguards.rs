@@ -1,4 +1,4 @@
-//! What must not go by unsaid: files written over, flags that do not count, events that are left out.
+//! Mistakes that must not pass in silence: files that would be overwritten, flags without effect, events that are left out.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use common::{folder, noodl, stderr, stdout};
 
-/// Rides between stations on a small map: two groups, each in a corner of its own.
+/// Writes rides on a small map: two groups, each in its own corner.
 fn rides(folder: &Path, name: &str, highest: f64, step: usize) -> PathBuf {
     let mut text = String::from("who,with,lon,lat,day\n");
     for at in (0..960).step_by(step) {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs};
 
-/// Runs all commands of a page in a folder of its own; the output of each by its first words, without quotes.
+/// Runs all commands of a page in a temporary folder. Returns the output of each command.
 fn walk(page: &str) -> BTreeMap<String, String> {
     let data = env::var_os("NOODL_DATA").unwrap();
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -42,7 +42,7 @@ fn walk(page: &str) -> BTreeMap<String, String> {
     outputs
 }
 
-/// The output of the command that begins and ends so.
+/// Returns the output of the command with this beginning and this end.
 fn of<'o>(outputs: &'o BTreeMap<String, String>, begin: &str, end: &str) -> &'o str {
     let found = outputs.iter().find(|(command, _)| command.starts_with(begin) && command.ends_with(end));
     found.unwrap_or_else(|| panic!("no command {begin} ... {end}")).1
@@ -56,7 +56,7 @@ fn enron() {
     }
     for model in ["enron", "paper"] {
         let show = of(&outputs, "noodl show", &format!("{model}.safetensors"));
-        // How many patterns there are hangs on a hair, and so on the processor; the first is always there.
+        // The number of patterns may differ between processors; the first pattern is always found.
         for part in ["most at 2001-10, 2001-11, 2001-09", "Jeff Dasovich", "Legal", "Trading"] {
             assert!(show.contains(part), "{part}: {show}");
         }

@@ -12,10 +12,10 @@ mod without {
 
     const RECOVER: [&str; 5] = ["recover", "--rows=10", "--cols=10", "--max-steps=1", "-q"];
 
-    /// The program as a launcher starts it.
+    /// Runs `noodl-lab` with the variables of a launcher.
     fn started(args: &[&str], variables: &[(&str, &str)]) -> Output {
         let mut command = Command::new(program("noodl-lab"));
-        // Whatever these tests were started by.
+        // These tests may have been started by a launcher.
         for name in
             ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "PMIX_RANK"]
         {
@@ -37,7 +37,7 @@ mod without {
             let said = stderr(&refused);
             assert!(said.contains(times) && said.contains("--features mpi"), "{variables:?}: {said}");
             assert_eq!(said.lines().count(), 1, "{said}");
-            // One of them speaks for all.
+            // Only the first rank writes the message.
             let [first, (rank, _)] = variables;
             let rank = if first.0 == "PMIX_RANK" { first.0 } else { rank };
             let silent = started(&RECOVER, &[first, (rank, "1")]);
@@ -48,7 +48,7 @@ mod without {
     pub(crate) fn one_alone_is_not_refused() {
         for variables in [
             &[("OMPI_COMM_WORLD_SIZE", "1"), ("OMPI_COMM_WORLD_RANK", "0"), ("PMIX_RANK", "0")][..],
-            // The script of a job of eight tasks, or a shell in one.
+            // The script of a job of eight tasks, or a shell in such a job.
             &[("SLURM_NTASKS", "8"), ("SLURM_NPROCS", "8"), ("SLURM_JOB_ID", "1"), ("SLURM_PROCID", "0")],
             // A shell that is a step of its own.
             &[("SLURM_NTASKS", "8"), ("SLURM_STEP_NUM_TASKS", "1"), ("PMIX_RANK", "0")],
@@ -68,8 +68,8 @@ mod with {
     use crate::common::mpi::{days, mpirun, turn};
     use crate::common::{folder, lab, noodl, stderr, stdout};
 
-    /// What does not depend on who works on it: all but times, exchanges, and two sums over ranks in their order, the last bits
-    /// of which may.
+    /// Returns the parts of the records that must have equal bits for any number of ranks, and the oracle errors, whose last bits may
+    /// differ. Times and exchanges are left out.
     fn told(lines: &str) -> (Vec<String>, Vec<f64>) {
         let (mut same, mut near) = (Vec::new(), Vec::new());
         for line in lines.lines() {
@@ -112,7 +112,7 @@ mod with {
         }
     }
 
-    /// Learns as one process and as 1 to 4 ranks, to the same file.
+    /// Learns as one process and as 1 to 4 ranks, and compares the model files.
     fn same_file(folder: &Path, args: &str) {
         let model = folder.join("model.safetensors");
         let args = format!("learn {args} -q -o {}", model.display());
@@ -124,7 +124,7 @@ mod with {
             let team = mpirun(ranks, &format!("noodl {args}"));
             assert!(team.status.success(), "{args}, {ranks} ranks: {}", stderr(&team));
             assert!(fs::read(&model).unwrap() == bits, "{args}, {ranks} ranks");
-            // Said once, by the first.
+            // Only the first rank prints.
             assert_eq!(stdout(&team), stdout(&alone), "{ranks} ranks");
             let said = stderr(&team);
             assert!(!said.lines().any(|line| line.starts_with("noodl:")), "{ranks} ranks: {said}");
@@ -150,7 +150,7 @@ mod with {
         same_file(&folder, &format!("{table} --feature grid(x,y,4x3) --row from --col to --step day"));
     }
 
-    /// Codes that lie on the thresholds, C / 2 and tau, to the bit: the last bit of a pattern decides.
+    /// Codes lie exactly on the thresholds C / 2 and tau, so that the last bit of a pattern decides.
     pub(crate) fn codes_at_the_thresholds() {
         let _turn = turn();
         let folder = folder("mpi_codes_at_the_thresholds");
@@ -177,13 +177,13 @@ mod with {
         same_file(&folder, &format!("{axes} --tau 0.5 --code-floor 1 --patterns 8 --eta-a 0.01 --passes 2"));
     }
 
-    /// What a step costs in exchanges does not grow with the ranks, nor with the tensors.
+    /// The exchanges of a step do not grow with the number of ranks or the size of the tensors.
     pub(crate) fn bytes_and_calls_of_a_step() {
         let _turn = turn();
         let (n, m) = (20, 6);
         for rows in [40, 80] {
             for ranks in 2..=4 {
-                // So dense that every two patterns meet in some fiber; those that do not are not sent.
+                // So dense that any two patterns meet in some fiber; pairs that do not meet are not sent.
                 let args = format!(
                     "recover --json --features {n} --patterns {m} --rows {rows} --cols 40 --alpha 0.5 --beta 0.5 --tolerance 0 \
                      --max-steps 3 --noise 0.1"

@@ -1,4 +1,4 @@
-//! Whatever becomes of a rank, the job ends soon, says why, and leaves what was learned.
+//! Failures of a rank: the job ends soon, says why, and keeps what was learned.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,10 +15,10 @@ use common::mpi::{Ended, Job, days, launcher, no_mpi, say, signal, turn};
 use common::{folder, noodl, program, stderr, stdout};
 use rand::{RngExt, SeedableRng};
 
-/// For jobs that end by themselves.
+/// The time limit for jobs that end by themselves.
 const SOON: Duration = Duration::from_secs(20);
 
-/// What the program said, and not MPI.
+/// Returns the messages of the programs, without those of MPI.
 fn said(ended: &Ended) -> Vec<&str> {
     ended
         .stderr
@@ -27,7 +27,7 @@ fn said(ended: &Ended) -> Vec<&str> {
         .collect()
 }
 
-/// A sentence for the user is said once, whoever finds what is wrong.
+/// An error is reported once, whichever rank finds it.
 fn what_is_wrong_is_said_once() {
     let _turn = turn();
     let folder = folder("mpi_what_is_wrong_is_said_once");
@@ -92,13 +92,13 @@ fn what_is_wrong_is_said_once() {
     assert_eq!((patience.code(), said(&patience).len()), (2, 1), "{}", patience.stderr);
 }
 
-/// A stream that takes a while, with a checkpoint after every step.
+/// A stream of many steps, with a checkpoint after every step.
 struct Stream {
     folder: PathBuf,
     args: String,
     model: PathBuf,
     aside: PathBuf,
-    /// The model of one process that nobody disturbs.
+    /// The bytes of the model of an undisturbed process.
     bits: Vec<u8>,
 }
 
@@ -120,7 +120,7 @@ impl Stream {
         Stream { folder, args, model, aside, bits }
     }
 
-    /// A job of it that is in the middle.
+    /// Starts a job and waits until it is in the middle of the stream.
     fn job(&self, ranks: usize, patience: &str) -> Job {
         let _ = fs::remove_file(&self.model);
         let mut job = Job::new(ranks, &format!("noodl {}", self.args), &[("NOODL_PATIENCE", patience)]);
@@ -128,7 +128,7 @@ impl Stream {
         job
     }
 
-    /// How many steps the model that is there has learned; it can be read.
+    /// Returns the number of steps in the model file, which must be readable.
     fn steps(&self) -> usize {
         assert!(fs::read_dir(&self.folder).unwrap().count() <= 3, "the table, the model, and one aside");
         let shown = noodl(&format!("show {}", self.model.display()));
@@ -138,7 +138,7 @@ impl Stream {
         line.rsplit(' ').nth(2).unwrap().parse().unwrap()
     }
 
-    /// Goes on to the end.
+    /// Continues the stream to its end.
     fn finish(&self, ranks: usize) {
         let ended = Job::new(ranks, &format!("noodl {}", self.args), &[]).end(Duration::from_secs(60));
         assert!(ended.status.success(), "{}", ended.stderr);
@@ -147,7 +147,7 @@ impl Stream {
     }
 }
 
-/// Killed, whoever it is: the launcher ends the others.
+/// If a rank is killed, the launcher ends the others.
 fn a_rank_that_is_killed() {
     let _turn = turn();
     let stream = Stream::new("mpi_a_rank_that_is_killed", 600);
@@ -164,7 +164,7 @@ fn a_rank_that_is_killed() {
     }
 }
 
-/// Stopped: nobody but the other ranks can know. They have 3 s of patience, and a few more to end.
+/// If a rank is stopped, only the other ranks can notice. They wait for 3 s, and need a few more to end.
 fn a_rank_that_is_stopped() {
     let _turn = turn();
     let stream = Stream::new("mpi_a_rank_that_is_stopped", 600);
@@ -185,7 +185,7 @@ fn a_rank_that_is_stopped() {
     }
 }
 
-/// A job that is suspended as a whole, for longer than its patience, goes on when it may.
+/// A job that is suspended as a whole for longer than its patience goes on afterwards.
 fn a_job_that_is_suspended_goes_on() {
     let _turn = turn();
     let stream = Stream::new("mpi_a_job_that_is_suspended_goes_on", 600);
@@ -200,7 +200,7 @@ fn a_job_that_is_suspended_goes_on() {
     assert!(fs::read(&stream.model).unwrap() == stream.bits);
 }
 
-/// Without its launcher a job is nobody's; none of its ranks stays.
+/// If the launcher is killed, all ranks end.
 fn a_launcher_that_is_killed() {
     let _turn = turn();
     let stream = Stream::new("mpi_a_launcher_that_is_killed", 600);
@@ -214,7 +214,7 @@ fn a_launcher_that_is_killed() {
     stream.finish(2);
 }
 
-/// One rank that is asked to end ends all of them, with what they have learned; so does a launcher that is asked.
+/// A signal to one rank, or to the launcher, ends all ranks, and what was learned is kept.
 fn asked_to_end() {
     let _turn = turn();
     let stream = Stream::new("mpi_asked_to_end", 600);
@@ -237,7 +237,7 @@ fn asked_to_end() {
     }
 }
 
-/// The place to write to goes away in the middle.
+/// The folder of the model disappears during the run.
 fn a_checkpoint_that_cannot_be_written() {
     let _turn = turn();
     let stream = Stream::new("mpi_a_checkpoint_that_cannot_be_written", 600);
@@ -254,7 +254,7 @@ fn a_checkpoint_that_cannot_be_written() {
     stream.finish(3);
 }
 
-/// The script for Slurm, with a stand-in for `srun`: it goes on after a failure, with one rank fewer, and leaves what is wrong alone.
+/// The script for Slurm, with a replacement for `srun`: it goes on after a failure with one rank fewer, and does not repeat wrong usage.
 fn the_slurm_script_goes_on() {
     let _turn = turn();
     let stream = Stream::new("mpi_the_slurm_script", 600);
@@ -294,7 +294,7 @@ fn the_slurm_script_goes_on() {
     assert_eq!((ended.code(), tries()), (2, 1), "{}", ended.stderr);
 }
 
-/// Fifty times kill -9, of any rank at any moment, and on with another number of them.
+/// Fifty kills of any rank at any moment; each time the run goes on with another number of ranks.
 fn a_stream_that_was_killed_ends_in_the_same_bits() {
     let _turn = turn();
     let stream = Stream::new("mpi_a_stream_that_was_killed", 200);

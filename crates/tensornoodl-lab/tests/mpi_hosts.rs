@@ -1,4 +1,4 @@
-//! Jobs over three hosts: network namespaces of this machine, made by the test and gone with it, with a name and an address each.
+//! Jobs on three hosts: network namespaces of this machine, each with a name and an address, which the tests make and remove.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,11 +17,11 @@ use serde_json::Value;
 
 const HOSTS: [u32; 3] = [1, 2, 3];
 
-/// Three hosts on one cable, and nothing else on it.
+/// Three hosts on one bridge.
 struct Hosts {
-    /// Names of namespaces begin with it.
+    /// The prefix of the names of the namespaces.
     name: String,
-    /// What `mpirun` calls to start something elsewhere.
+    /// The script that `mpirun` calls to start a process on another host.
     agent: PathBuf,
 }
 
@@ -41,7 +41,7 @@ impl Hosts {
         );
         fs::write(&agent, script).unwrap();
         fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
-        // From here on whatever was made goes away again.
+        // From here on, dropping the hosts removes all namespaces.
         let hosts = Hosts { name, agent };
         hosts.connect().map(|()| hosts)
     }
@@ -83,7 +83,7 @@ impl Hosts {
 }
 
 impl Hosts {
-    /// All that runs on them, the launcher's own helpers too.
+    /// Returns all processes on the hosts, including the helpers of the launcher.
     fn processes(&self) -> Vec<u32> {
         let pids = |host: &u32| {
             let name = format!("{}-{host}", self.name);
@@ -94,7 +94,7 @@ impl Hosts {
         pids.lines().filter_map(|pid| pid.parse().ok()).collect()
     }
 
-    /// Waits until nothing does.
+    /// Waits until no process runs on the hosts.
     fn are_empty(&self, limit: Duration) {
         let now = Instant::now();
         while !self.processes().is_empty() {
@@ -106,7 +106,7 @@ impl Hosts {
 
 impl Drop for Hosts {
     fn drop(&mut self) {
-        // After a failed test, some may be there.
+        // A failed test may leave processes.
         self.processes().into_iter().for_each(|pid| signal(pid, "KILL"));
         for end in ["1", "2", "3", "cable"] {
             let _ = ip(&format!("netns del {}-{end}", self.name));
@@ -117,7 +117,7 @@ impl Drop for Hosts {
 const RECOVER: &str =
     "recover --json --features 60 --patterns 30 --rows 60 --cols 60 --noise 0.1 --tolerance 0";
 
-/// The errors of A, to the bit.
+/// Returns the errors of A with all digits.
 fn errors(lines: &str) -> Vec<String> {
     let error = |line: &str| serde_json::from_str::<Value>(line).unwrap()["error_a"].to_string();
     lines.lines().map(error).collect()
@@ -148,8 +148,8 @@ fn three_hosts_learn_what_one_process_does() {
     assert!(fs::read(&model).unwrap() == bits);
 }
 
-/// A link that goes down is nothing that a socket notices. With 5 s of patience all ranks are gone soon after, on either side; the launcher,
-/// which cannot reach the other side, and its helper there are asked to go 10 s later.
+/// A socket does not notice that a link goes down. With 5 s of patience, all ranks end soon after that on both sides; the launcher, which
+/// cannot reach the other side, and its helper there are ended 10 s later.
 fn a_host_that_is_cut_off() {
     let _turn = turn();
     for (host, who) in [(3, "rank 2"), (1, "ranks 1, 2")] {

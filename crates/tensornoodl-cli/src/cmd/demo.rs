@@ -113,7 +113,7 @@ impl Files {
     }
 }
 
-/// Plants patterns in a stream and learns them back, with the adaptive rule and with the paper's.
+/// Plants patterns in a stream and learns them back, with the adaptive step and with the paper's.
 fn recovery() -> anyhow::Result<()> {
     let plan = Plan::default();
     let mut out = anstream::stdout();
@@ -125,16 +125,16 @@ fn recovery() -> anyhow::Result<()> {
         plan.patterns, plan.features, plan.features, plan.rows, plan.cols
     )?;
     let planted = Planted::new(plan)?;
-    let (ours, errors) = by_adaptive_rule(&mut out, &planted)?;
-    let paper_errors = by_paper_rule(planted)?;
+    let (ours, errors) = by_adaptive_step(&mut out, &planted)?;
+    let paper_errors = by_paper_step(planted)?;
     let curves = [
         Curve {
-            label: "the paper's update rule (eta_a 40), with the same tensors",
+            label: "the paper's step (eta_a 40), with the same tensors",
             glyph: '·',
             style: Style::new().fg_color(Some(AnsiColor::Yellow.into())),
             errors: &paper_errors,
         },
-        Curve { label: "the adaptive update rule, the default", glyph: '●', style: CYAN, errors: &errors },
+        Curve { label: "the adaptive step, the default", glyph: '●', style: CYAN, errors: &errors },
     ];
     writeln!(out, "\n{BOLD}error of the patterns over tensors seen{BOLD:#}\n{}", plot::convergence(&curves))?;
     write_outcome(&mut out, &ours, &errors, &paper_errors)
@@ -142,7 +142,7 @@ fn recovery() -> anyhow::Result<()> {
 
 /// Learns until the errors are rounding errors, with a line for each tensor. Returns the errors of A at the start and after each
 /// tensor.
-fn by_adaptive_rule(out: &mut impl Write, planted: &Planted) -> anyhow::Result<(Recovery, Vec<f64>)> {
+fn by_adaptive_step(out: &mut impl Write, planted: &Planted) -> anyhow::Result<(Recovery, Vec<f64>)> {
     writeln!(out, "{BOLD} tensor   fibers   in a fiber   error of the patterns   supports{BOLD:#}")?;
     let start = planted.paper_distance();
     writeln!(out, "{:>7}{:>34.1e}   {}", 0, start, bar(start))?;
@@ -166,7 +166,7 @@ fn by_adaptive_rule(out: &mut impl Write, planted: &Planted) -> anyhow::Result<(
 }
 
 /// Learns as the paper does, up to its tolerance. Returns the errors of A at the start and after each tensor.
-fn by_paper_rule(planted: Planted) -> anyhow::Result<Vec<f64>> {
+fn by_paper_step(planted: Planted) -> anyhow::Result<Vec<f64>> {
     let start = planted.paper_distance();
     let rule = Rule::Paper { eta_a: PAPER_ETA_A };
     let mut recovery = Recovery::new(planted, start, Params { rule, ..Params::default() })?;
@@ -202,7 +202,7 @@ fn write_outcome(
         "{BOLD}planted{BOLD:#}   {} patterns; new rows and cols for each of {} tensors\n\
          {BOLD}found{BOLD:#}     {found} of {} patterns: relative error {:.1e} of the patterns, {:.1e} of the codes,\n          \
          {:.1e} of the row factors, {:.1e} of the col factors; {}\n\
-         {BOLD}needed{BOLD:#}    {} to {PAPER_TOLERANCE:.0e}; the paper's rule {}; by tensor {} all patterns had appeared\n\
+         {BOLD}needed{BOLD:#}    {} to {PAPER_TOLERANCE:.0e}; the paper's step {}; by tensor {} all patterns had appeared\n\
          {BOLD}time{BOLD:#}      {:.2} s of learning",
         ours.planted().plan().patterns,
         outcome.steps,

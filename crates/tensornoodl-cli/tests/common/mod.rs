@@ -1,6 +1,6 @@
 //! Runs the real programs. The tests of both programs share this module.
 
-// Each file of tests uses some of these.
+// Each test file uses a part of this module.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 pub mod mpi;
@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 
 use libtest_mimic::{Arguments, Trial};
 
-/// An empty folder for one test.
+/// Makes an empty folder for one test.
 pub fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = fs::remove_dir_all(&folder);

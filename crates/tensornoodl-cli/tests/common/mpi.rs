@@ -1,6 +1,6 @@
 //! Jobs of several ranks, started by `mpirun` as a user would.
 
-// Each file of tests uses some of these.
+// Each test file uses a part of this module.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::fs;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::program;
 
-/// Past the harness, which keeps what passing tests print.
+/// Writes a line to stderr, past the test harness, which hides what passing tests print.
 pub fn say(line: &str) {
     let mut stderr = io::stderr();
     writeln!(stderr, "{line}").unwrap();
@@ -38,12 +38,12 @@ pub fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `mpirun` for so many ranks on this machine, however few cores it has, and whoever is asking.
+/// Returns `mpirun` for this many ranks on this machine, with any number of cores and also as root.
 pub fn launcher(ranks: usize) -> Command {
     let mut command = Command::new("mpirun");
     command.args(["--oversubscribe", "--bind-to", "none", "-n", &ranks.to_string()]);
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-    // Containers may forbid one process to read another's memory; sums go through shared memory as well.
+    // Containers may forbid a process to read the memory of another one; shared memory works everywhere.
     command.env("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
     command
 }
@@ -54,7 +54,7 @@ pub fn mpirun(ranks: usize, command: &str) -> Output {
     Output { status: ended.status, stdout: ended.stdout.into_bytes(), stderr: ended.stderr.into_bytes() }
 }
 
-/// A job on its way. Its processes are known by a variable that all of them have; none outlives it.
+/// A running job. An environment variable marks its processes; dropping the job ends them.
 pub struct Job {
     launcher: Child,
     begun: Instant,
@@ -62,17 +62,17 @@ pub struct Job {
     files: [PathBuf; 2],
 }
 
-/// What is left of a job.
+/// The result of a job.
 pub struct Ended {
     pub status: ExitStatus,
     pub stdout: String,
     pub stderr: String,
-    /// When the launcher ended.
+    /// The time at which the launcher ended.
     pub at: Instant,
 }
 
 impl Ended {
-    /// The exit code, with all that was said if it is none.
+    /// Returns the exit code. Panics with the output if a signal ended the launcher.
     pub fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| panic!("{}: {}", self.status, self.stderr))
     }
@@ -97,14 +97,14 @@ impl Job {
         Job { launcher: command.spawn().unwrap(), begun: Instant::now(), mark, files }
     }
 
-    /// The processes that are there, by rank.
+    /// Returns the rank and the process id of all running processes of the job.
     pub fn ranks(&self) -> Vec<(usize, u32)> {
         let mut ranks = Vec::new();
         for entry in fs::read_dir("/proc").unwrap() {
             let Some(pid) = entry.unwrap().file_name().to_str().and_then(|name| name.parse().ok()) else {
                 continue;
             };
-            // It may be gone by now; what has no variables is about to go.
+            // The process may have ended; a process without variables is about to end.
             let Ok(variables) = fs::read(format!("/proc/{pid}/environ")) else { continue };
             let is = |name: &str| {
                 variables.split(|byte| *byte == 0).find_map(|line| line.strip_prefix(name.as_bytes()))
@@ -124,7 +124,7 @@ impl Job {
         self.launcher.id()
     }
 
-    /// The process of a rank that is there.
+    /// Returns the process id of a running rank.
     pub fn pid(&self, rank: usize) -> u32 {
         self.ranks().into_iter().find(|(at, _)| *at == rank).unwrap().1
     }
@@ -137,7 +137,7 @@ impl Job {
         fs::read_to_string(&self.files[1]).unwrap()
     }
 
-    /// Waits until so many lines are written: it is in the middle of its work.
+    /// Waits until the job has written this many lines, and so is in the middle of its work.
     pub fn has_lines(&mut self, lines: usize) {
         while self.stdout().lines().count() < lines {
             assert!(self.begun.elapsed() < Duration::from_secs(60), "it does not begin");
@@ -150,7 +150,7 @@ impl Job {
         self.launcher.try_wait().unwrap().is_some()
     }
 
-    /// Its end, which must come within `limit` from now: of the launcher and of all ranks.
+    /// Waits for the end of the launcher and of all ranks, which must come within `limit`.
     pub fn end(mut self, limit: Duration) -> Ended {
         let now = Instant::now();
         let status = loop {
@@ -165,7 +165,7 @@ impl Job {
         Ended { status, stdout: self.stdout(), stderr: self.stderr(), at }
     }
 
-    /// Waits until all ranks have ended, whatever the launcher does.
+    /// Waits until all ranks have ended, within `limit`; the launcher may still run.
     pub fn is_left(&self, limit: Duration) {
         let now = Instant::now();
         loop {
@@ -181,7 +181,7 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        // After a failed test. The launcher is ours, and so are its ranks.
+        // A failed test may leave processes of this job.
         if self.launcher.try_wait().is_ok_and(|status| status.is_none()) {
             let _ = self.launcher.kill();
             let _ = self.launcher.wait();
@@ -193,12 +193,12 @@ impl Drop for Job {
     }
 }
 
-/// Sends a signal, if there is anyone.
+/// Sends a signal to a process, if it still runs.
 pub fn signal(pid: u32, name: &str) {
     let _ = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).stderr(Stdio::null()).status();
 }
 
-/// So many days of three teams, each with things of its own to do; the second and the third come later.
+/// Writes a table of `days` days of three teams with separate kinds of events; the second and the third team come later.
 pub fn days(folder: &Path, days: usize) -> PathBuf {
     let mut text = String::from("day,kind,from,to,size,x,y\n");
     let teams = [["ann", "bob", "cid", "dot"], ["eve", "fay", "gus", "hal"], ["ida", "jon", "kim", "leo"]];

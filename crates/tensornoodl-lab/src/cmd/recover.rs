@@ -22,7 +22,7 @@ use tensornoodl_cli::progress::{Goal, Progress};
 const EXAMPLES: &str = "\
 Examples:
   noodl-lab recover                                       the stream of noodl demo, to an error of 1e-10
-  noodl-lab recover --rule paper --eta-a 40               with the paper's update rule
+  noodl-lab recover --rule paper --eta-a 40               with the paper's step
   noodl-lab recover --noise 0.1 --max-steps 60            noise, compared with least squares that know the codes
   noodl-lab recover --start data                          from nothing: no A(0), no number of patterns, no scale
   noodl-lab recover --row-values subgaussian:0.5 --json   codes that are not +-1, a JSON line for each tensor
@@ -78,7 +78,7 @@ pub(crate) struct Args {
     /// Distance of each column of A(0) from the true column, at least 0 and below 2 [default: 2/ln n, at most 1].
     #[arg(long, value_name = "DISTANCE", help_heading = "Method")]
     start_distance: Option<f64>,
-    /// Update rule of the dictionary.
+    /// Update rule of the dictionary: the adaptive step, or the paper's step.
     #[arg(long, value_enum, default_value_t = UpdateRule::Adaptive, help_heading = "Method")]
     rule: UpdateRule,
     /// The former name of --rule.
