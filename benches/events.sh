@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Ten million events, as in BENCHMARKS.md: `noodl stats` of the table as CSV, packed and Parquet, `noodl learn`, and
-# pandas reading and counting the same, in turns, three rounds. One JSON line for each run, with the seconds of the
-# clock and of the cores. The table is made if it is not there, and takes 1 GB.
+# Benchmark of a table of ten million events, as in BENCHMARKS.md: `noodl stats` on CSV, compressed CSV and Parquet, `noodl learn`,
+# and pandas, which reads and counts the same table. The commands run alternately, in three rounds. Each run prints one JSON line with
+# its wall-clock and CPU seconds. The table is created if it does not exist, and takes 1 GB.
 # Needs Python with numpy, pandas and pyarrow.
 #
 #   benches/events.sh [NOODL [PYTHON [FOLDER]]] > benches/runs/events.jsonl
@@ -19,7 +19,7 @@ if [ ! -e "$folder/events.parquet" ]; then
 fi
 axes=(--feature 'month(time)' --row from --col to)
 
-# What is measured, its round, and the command.
+# Runs and measures a command. Arguments: a name, the round, the command.
 run() {
     local what=$1 round=$2 seconds user system peak
     shift 2
@@ -28,8 +28,8 @@ run() {
     echo "{\"what\":\"$what\",\"round\":$round,\"seconds\":$seconds,\"user\":$user,\"system\":$system,\"peak_mb\":$((peak / 1024))}"
 }
 
-# Reads the columns that matter and counts the mails of each month, sender and receiver, no more.
-counted='
+# Reads only the columns that are needed, and counts the mails of each month, sender and receiver.
+count_with_pandas='
 import sys, pandas as pd
 how, file = sys.argv[1:]
 kinds = {"from": "category", "to": "category"}
@@ -44,13 +44,14 @@ else:
 month = table["time"].to_numpy("datetime64[s]").astype("datetime64[M]").astype(int)
 print(len(table.groupby([month, "from", "to"], observed=True, sort=False).size()))
 '
+# Load the files into the page cache.
 cat "$folder"/events.* >/dev/null
 for round in 1 2 3; do
     run "stats csv" $round "$noodl" stats "$csv" "${axes[@]}"
-    run "pandas c" $round "$python" -c "$counted" c "$csv"
-    run "pandas pyarrow" $round "$python" -c "$counted" pyarrow "$csv"
+    run "pandas c" $round "$python" -c "$count_with_pandas" c "$csv"
+    run "pandas pyarrow" $round "$python" -c "$count_with_pandas" pyarrow "$csv"
     run "stats csv.gz" $round "$noodl" stats "$csv.gz" "${axes[@]}"
     run "stats parquet" $round "$noodl" stats "$folder/events.parquet" "${axes[@]}"
-    run "pandas parquet" $round "$python" -c "$counted" parquet "$folder/events.parquet"
+    run "pandas parquet" $round "$python" -c "$count_with_pandas" parquet "$folder/events.parquet"
     run "learn csv" $round "$noodl" learn "$csv" "${axes[@]}" --recipe log2,scale -o "$folder/model.safetensors"
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The paper's whole grid, 45 cells x 3 seeds, with the paper's step: one JSON line for each run, and
-# the seconds of all at the end. Runs the `noodl-lab` on the path, or the one given.
+# Recovers all cells of the paper's grid, 45 cells x 3 seeds, with the paper's step. Prints one JSON line for each run, and a last line
+# with the seconds of all runs. Uses the `noodl-lab` on the path, or the one given.
 #
 #   benches/grid.sh [NOODL_LAB] > benches/runs/grid.jsonl
 set -euo pipefail

@@ -1,2 +1,2 @@
-//! A crate of its own, outside the default ones, so that `cargo test` and `cargo run` build the same
-//! dependencies with the same features: criterion would add some.
+//! Benchmarks with criterion. They have their own crate outside the default members, because criterion would change the features
+//! of dependencies, and `cargo test` and `cargo run` would build these twice.

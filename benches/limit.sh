@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `noodl-lab bench limit` in the cells of BENCHMARKS.md, with 1 and 2 threads: one JSON line for each
-# step. Runs the `noodl-lab` on the path, or the one given.
+# Runs `noodl-lab bench limit` for the cells of BENCHMARKS.md, with 1 and 2 threads. Prints one JSON line for each step. Uses the
+# `noodl-lab` on the path, or the one given.
 #
 #   benches/limit.sh [NOODL_LAB] > benches/runs/limit.jsonl
 set -euo pipefail

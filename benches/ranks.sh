@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `noodl-lab bench ranks` in the cells of docs/cluster.md, with two ranks of one thread, through shared memory and through TCP: one JSON line for
-# each. Runs the `noodl-lab` on the path, or the one given, which must have been built with MPI.
+# Runs `noodl-lab bench ranks` for the cells of docs/cluster.md: two ranks of one thread each, which communicate through shared memory or
+# TCP. Prints one JSON line for each run. Uses the `noodl-lab` on the path, or the one given; it must have been built with MPI.
 #
 #   benches/ranks.sh [NOODL_LAB] > benches/runs/ranks.jsonl
 set -euo pipefail

@@ -1,4 +1,4 @@
-//! Any bytes as CSV, under one query of each kind of axis.
+//! Reads any bytes as CSV, with queries that cover every kind of axis.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

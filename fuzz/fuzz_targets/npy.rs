@@ -1,4 +1,4 @@
-//! Any bytes as a .npy file.
+//! Reads any bytes as a .npy file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes as a .npz file.
+//! Reads any bytes as a .npz file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes as a Parquet file.
+//! Reads any bytes as a Parquet file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

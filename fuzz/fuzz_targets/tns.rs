@@ -1,4 +1,4 @@
-//! Any bytes as a .tns file.
+//! Reads any bytes as a .tns file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any text as an axis, a value, a filter or a recipe: what is understood is written so that it means the same.
+//! Parses any text as an axis, a value, a filter or a recipe. What can be parsed is written so that it parses to an equal value.
 #![no_main]
 
 use std::fmt::{Debug, Display};
@@ -12,7 +12,7 @@ fn round<T: FromStr + Display + PartialEq + Debug>(text: &str) {
         let again = it.to_string();
         match again.parse::<T>() {
             Ok(other) => assert_eq!(it, other, "{text:?} is written as {again:?}"),
-            Err(_) => panic!("{text:?} is written as {again:?}, which is not understood"),
+            Err(_) => panic!("{text:?} is written as {again:?}, which cannot be parsed"),
         }
     }
 }

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""TensorNOODL beside other libraries, on the same planted stream, from the same start.
+"""Comparison of TensorNOODL with other libraries, on the same synthetic stream and from the same start.
 
     python compare.py                     two streams, without noise and with it; under four minutes on two cores
     python compare.py --patterns 150 --alpha 0.1 --noises 0
     python compare.py --wide --out runs   every setting of methods.py, and all records
 
-Each run has a process of its own. Settings are tried on one thread. Of each method the setting counts that comes nearest to the true
-A (of those within 5 % of it, the fastest), as if it had been told the truth; if it was in time, it is run on all cores as well, and
-the faster counts. Times are those of the method alone. A short run is made again until a second is spent, and the least time of
-each tensor counts. A run that is over its limit of seconds ends early, and its row says after which tensor.
+Each run has its own process. Settings are tried on one thread. The table shows, for each method, the setting with the smallest
+error of A (among settings within 5 % of it, the fastest), so methods are tuned with knowledge of the truth. If a method ended in
+time, this setting also runs on all cores, and the faster run counts. Times are those of the method alone. A short run is repeated
+until one second is spent, and the smallest time of each tensor counts. A run that exceeds its limit of seconds ends early, and its
+row says after which tensor.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ import numpy as np
 from methods import METHODS, Array, Method
 
 OURS = "tensornoodl"
-# Errors below this are rounding, and count as equal.
+# Errors below this are rounding errors, and count as equal.
 FLOOR = 1e-13
-# A target is reached within this factor.
+# An error reaches a target if it is within this factor of it.
 NEAR = 1.05
 PACKAGES = ["tensornoodl", "numpy", "scipy", "scikit-learn", "spams-bin", "spams", "tensorly", "sparse", "numba", "pyttb"]
 Record = dict[str, Any]
 
 
 def match(found: Array, truth: Array) -> tuple[float, Any, Any]:
-    """Relative Frobenius error of A up to order and sign, and the order and signs."""
+    """Return the relative Frobenius error of A up to order and sign, the order, and the signs."""
     from scipy.optimize import linear_sum_assignment
 
     found = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-300)
@@ -50,17 +51,17 @@ def match(found: Array, truth: Array) -> tuple[float, Any, Any]:
     return float(np.linalg.norm(found[order] * signs[:, None] - truth) / np.linalg.norm(truth)), order, signs
 
 
-def right(codes: Array, truth: Array) -> float:
-    """The share of fibers whose codes have the right support and signs, for the threshold at which most have."""
+def share_right(codes: Array, truth: Array) -> float:
+    """Return the share of fibers whose codes have the true support and signs, at the best threshold."""
     active = truth != 0.0
-    off = np.where(active, 0.0, np.abs(codes)).max(axis=1)
-    on = np.where(active, codes * np.sign(truth), np.inf).min(axis=1)
-    thresholds = np.unique(np.append(off, 0.0))[:, None]
-    return float(((off <= thresholds) & (thresholds < on)).mean(axis=1).max())
+    largest_false = np.where(active, 0.0, np.abs(codes)).max(axis=1)
+    smallest_true = np.where(active, codes * np.sign(truth), np.inf).min(axis=1)
+    thresholds = np.unique(np.append(largest_false, 0.0))[:, None]
+    return float(((largest_false <= thresholds) & (thresholds < smallest_true)).mean(axis=1).max())
 
 
 def memory(key: str) -> int:
-    """VmRSS or VmHWM of this process, in bytes."""
+    """Return VmRSS or VmHWM of this process, in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(key):
             return 1024 * int(line.split()[1])
@@ -68,7 +69,7 @@ def memory(key: str) -> int:
 
 
 def stream(plan: Record, tensors: int) -> tuple[Array, Array, list[Any], list[Array]]:
-    """A, A(0), the tensors and their codes."""
+    """Return A, A(0), the tensors and their codes."""
     import tensornoodl as tn
 
     planted = tn.Planted(**plan)
@@ -78,11 +79,11 @@ def stream(plan: Record, tensors: int) -> tuple[Array, Array, list[Any], list[Ar
 
 
 def run(kind: type[Method], task: Record, limit: float) -> Record:
-    """One method over one stream, in this process."""
+    """Run one method over one stream, in this process."""
     small = {"features": 20, "patterns": 5, "rows": 30, "cols": 30, "alpha": 0.2, "beta": 0.2, "seed": 0}
     truth, start, tensors, codes = stream(small, 2)
     method = kind(start, task["setting"], task["threads"])
-    for tensor, known in zip(tensors, codes):  # imports, compilers, pools of threads
+    for tensor, known in zip(tensors, codes):  # warm up imports, compilers and thread pools
         method.learn(method.prepare(tensor, known))
     match(method.patterns, truth)
 
@@ -112,31 +113,32 @@ def run(kind: type[Method], task: Record, limit: float) -> Record:
             error, order, signs = match(method.patterns, truth)
             errors.append(error)
             if at + 1 == len(tensors) or sum(seconds) > limit:
-                share = max(right(found[:, order] * signs, known) for found in method.codes(data))
+                share = max(share_right(found[:, order] * signs, known) for found in method.codes(data))
                 break
     return {**task, "seconds": seconds, "cpu_seconds": cores, "errors": errors, "right": share, "peak_bytes": peak}
 
 
-def reach(record: Record, target: float) -> float:
-    """Seconds until the error is at most the target; infinite if it never is."""
+def seconds_to_reach(record: Record, target: float) -> float:
+    """Return the seconds until the error is at most the target, or infinity if it never is."""
     for at, error in enumerate(record["errors"]):
         if error <= target:
             return float(sum(record["seconds"][: at + 1]))
     return np.inf
 
 
-def best(record: Record) -> float:
+def best_error(record: Record) -> float:
+    """Return the smallest error of a run, or the floor of rounding errors if that is larger."""
     return max(float(min(record["errors"])), FLOOR)
 
 
 def choose(records: list[Record]) -> Record:
-    """The setting that comes nearest to A; of those that come as near, the fastest."""
-    target = NEAR * min(best(record) for record in records)
-    return min(records, key=lambda record: reach(record, target))
+    """Return the run with the smallest error of A; among runs within the factor NEAR of it, the fastest."""
+    target = NEAR * min(best_error(record) for record in records)
+    return min(records, key=lambda record: seconds_to_reach(record, target))
 
 
 def attempt(task: Record, limit: float, good: list[Record], notes: list[str], out: TextIO) -> None:
-    """A run in a process of its own: one more record, or a note why there is none."""
+    """Run a task in its own process; append its record to `good`, or a note about the failure to `notes`."""
     threads = str(task["threads"])
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
     command = [sys.executable, __file__, "--one", json.dumps(task), "--limit", str(limit)]
@@ -154,6 +156,7 @@ def attempt(task: Record, limit: float, good: list[Record], notes: list[str], ou
 
 
 def versions() -> Record:
+    """Return the versions of Python and of the installed packages."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -164,7 +167,7 @@ def versions() -> Record:
 
 
 def table(records: list[Record], tensors: int) -> list[str]:
-    """A row for each method; times to its best error beside ours on one thread."""
+    """Return a row for each method: its time to its best error, beside the time of TensorNOODL on one thread to that error."""
     ours = next((r for r in records if r["method"] == OURS and r["threads"] == 1), None)
     if ours is None:
         return ["No table: tensornoodl itself failed, see below."]
@@ -178,8 +181,8 @@ def table(records: list[Record], tensors: int) -> list[str]:
         errors = [f"{r['errors'][t - 1]:.1e}" for t in at if t <= len(r["errors"])]
         if len(r["errors"]) < tensors:
             errors.append(f"{r['errors'][-1]:.1e} (at {len(r['errors'])}, out of time)")
-        target = NEAR * best(r)
-        theirs, mine = reach(r, target), reach(ours, target)
+        target = NEAR * best_error(r)
+        theirs, mine = seconds_to_reach(r, target), seconds_to_reach(ours, target)
         beside = [f"{theirs:.3g}", *([f"{mine:.3g}", f"{theirs / mine:.3g}"] if mine < np.inf else ["not reached", ""])]
         if r["method"].startswith((OURS, "oracle")):
             beside[1:] = ["", ""]
@@ -191,7 +194,7 @@ def table(records: list[Record], tensors: int) -> list[str]:
 
 
 def compare(given: argparse.Namespace, plan: Record, out: TextIO) -> None:
-    """All methods on one stream."""
+    """Run all methods on one stream, and print their table."""
     print(f"\n## Noise {plan['noise']:g}\n\n{given.tensors} tensors: {json.dumps(plan)}\n")
     chosen: list[Record] = []
     notes: list[str] = []
@@ -220,16 +223,16 @@ def compare(given: argparse.Namespace, plan: Record, out: TextIO) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--features", type=int, default=100, help="n [100]")
-    parser.add_argument("--patterns", type=int, default=50, help="m; above n no CP method has a fair chance [50]")
+    parser.add_argument("--patterns", type=int, default=50, help="m; CP methods need at most n patterns [50]")
     parser.add_argument("--rows", type=int, default=100, help="J [100]")
     parser.add_argument("--cols", type=int, default=100, help="K [100]")
-    parser.add_argument("--alpha", type=float, default=0.05, help="share of B and of C that is not zero [0.05]")
+    parser.add_argument("--alpha", type=float, default=0.05, help="share of nonzero entries of B and of C [0.05]")
     parser.add_argument("--tensors", type=int, default=20)
-    parser.add_argument("--noises", type=float, nargs="+", default=[0.0, 0.3], help="a stream for each [0 0.3]")
+    parser.add_argument("--noises", type=float, nargs="+", default=[0.0, 0.3], help="noise levels, one stream for each [0 0.3]")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--limit", type=float, default=7.0, help="seconds of learning after which a run ends [7]")
-    parser.add_argument("--methods", nargs="+", default=[""], help="only those whose names have one of these in them")
+    parser.add_argument("--limit", type=float, default=7.0, help="seconds of learning after which a run ends early [7]")
+    parser.add_argument("--methods", nargs="+", default=[""], help="run only methods whose names contain one of these texts")
     parser.add_argument("--wide", action="store_true", help="try every setting")
     parser.add_argument("--out", type=Path, help="folder for compare.jsonl")
     parser.add_argument("--one", type=json.loads, help=argparse.SUPPRESS)
@@ -239,7 +242,7 @@ def main() -> None:
         print(json.dumps(run(METHODS[given.one["method"]], given.one, given.limit)))
         return
     if importlib.util.find_spec(OURS) is None:
-        sys.exit("tensornoodl is not installed, and makes the streams: pip install tensornoodl")
+        sys.exit("tensornoodl is not installed, and is needed to generate the streams: pip install tensornoodl")
     begin = time.perf_counter()
     head = {"type": "machine", "command": shlex.join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]), "cores": os.cpu_count(), "versions": versions()}
     print(f"`{head['command']}`, {head['cores']} cores, {json.dumps(head['versions'])}")
@@ -250,7 +253,7 @@ def main() -> None:
         for noise in given.noises:
             plan = {name: getattr(given, name) for name in ("features", "patterns", "rows", "cols", "alpha", "seed")}
             compare(given, {**plan, "beta": given.alpha, "noise": noise}, out)
-    print(f"\nAll of it took {time.perf_counter() - begin:.0f} s.")
+    print(f"\nThe comparison took {time.perf_counter() - begin:.0f} s.")
 
 
 if __name__ == "__main__":

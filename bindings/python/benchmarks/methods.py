@@ -1,8 +1,8 @@
-"""The methods that compare.py runs, each with the settings that it may choose from.
+"""The methods that compare.py runs, each with its settings.
 
-Every method starts from the same A(0), sees the same tensors once each, in turn, and has whatever helps it that a
-careful user could know: that codes are about one in size, and how long the noise is. What a library does not do by itself but a
-few lines around it can (leaving patterns that are not in a tensor out of its CP model, averaging over tensors) is done for it.
+Every method starts from the same A(0), and sees the same tensors once each, in the same order. It gets the knowledge that a careful
+user could have: that codes have a magnitude of about one, and the norm of the noise. If a library lacks something that a few lines
+around it can provide (leaving out patterns that do not occur in a tensor, averaging over tensors), these lines are part of the method.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Setting = dict[str, Any]
 
 
 class Method:
-    """One run of a method over a stream. `packages` are those it needs; `settings` are tried in turn, `wide` with --wide."""
+    """One run of a method over a stream. It needs `packages`; compare.py tries all `settings`, or with --wide all of `wide`."""
 
     packages: list[str] = []
     settings: list[Setting] = [{}]
@@ -31,26 +31,26 @@ class Method:
 
     @classmethod
     def choices(cls, noise: float, wide: bool) -> list[Setting]:
-        """What to try. Who averages over tensors is told whether there is noise."""
+        """Return the settings to try. A setting that averages over tensors is tried only on streams with noise."""
         if wide:
             return cls.wide or cls.settings
         return [setting for setting in cls.settings if setting.get("average", noise > 0) == (noise > 0)]
 
     def prepare(self, tensor: Any, codes: Array) -> Any:
-        """The tensor in the form that the method takes. Not timed. Only the oracle looks at the true codes."""
+        """Return the tensor in the form that the method takes. Not timed. Only the oracle uses the true codes."""
         return np.array(tensor.fibers)
 
     def learn(self, data: Any) -> None:
-        """One tensor of the stream: moves `patterns`. Timed."""
+        """Learn from one tensor: update `patterns`. Timed."""
         raise NotImplementedError
 
     def codes(self, data: Any) -> Iterator[Array]:
-        """The codes (fibers x patterns) of a tensor, in every way the method has; the best one counts."""
+        """Yield the codes (fibers x patterns) of a tensor, once for each way to compute them; the best ones count."""
         raise NotImplementedError
 
 
 class Ours(Method):
-    """TensorNOODL as it comes: nothing is tuned."""
+    """TensorNOODL with its default parameters."""
 
     packages = ["tensornoodl"]
 
@@ -78,35 +78,35 @@ class Ours(Method):
 
 
 class OursPasses(Ours):
-    """As many passes over each tensor as help."""
+    """TensorNOODL with as many passes over each tensor as improve the patterns."""
 
     settings = [{"passes": "auto"}]
 
 
 class Oracle(Method):
-    """Least squares by one who knows the true codes of all tensors: nobody can be better, but by luck."""
+    """Least squares with the true codes of all tensors: a bound that a method can beat only by chance."""
 
     def __init__(self, start: Array, setting: Setting, threads: int) -> None:
         super().__init__(start, setting, threads)
         m, n = start.shape
-        self.moment, self.product = np.zeros((m, m)), np.zeros((m, n))
+        self.gram, self.product = np.zeros((m, m)), np.zeros((m, n))
 
     def prepare(self, tensor: Any, codes: Array) -> Any:
         return np.array(tensor.fibers), codes
 
     def learn(self, data: Any) -> None:
         fibers, codes = data
-        self.moment += codes.T @ codes
+        self.gram += codes.T @ codes
         self.product += codes.T @ fibers
-        seen = np.flatnonzero(np.diag(self.moment))
-        self.patterns[seen] = np.linalg.pinv(self.moment[np.ix_(seen, seen)], hermitian=True) @ self.product[seen]
+        seen = np.flatnonzero(np.diag(self.gram))
+        self.patterns[seen] = np.linalg.pinv(self.gram[np.ix_(seen, seen)], hermitian=True) @ self.product[seen]
 
     def codes(self, data: Any) -> Iterator[Array]:
         yield data[1]
 
 
 class ScikitLearn(Method):
-    """Fibers are samples. A tensor is one batch, so that nearly every pattern is in it: unused ones are drawn anew."""
+    """Fibers are samples. A tensor is one batch, so that nearly every pattern occurs in it: scikit-learn replaces unused patterns."""
 
     packages = ["sklearn"]
     settings = [{"alpha": 0.05, "passes": 3}, {"alpha": 0.1, "passes": 1}]
@@ -140,10 +140,10 @@ class ScikitLearn(Method):
 
 
 class Spams(Method):
-    """Fibers are samples; mode 2 is the Lasso (lambda1 its weight), mode 4 OMP until the squared residual is below lambda1.
+    """Fibers are samples. Mode 2 is the Lasso with the weight lambda1; mode 4 is OMP until the squared residual is below lambda1.
 
-    `clean` is off: it replaces patterns that are not in a tensor. modeParam 2 with rho 1 forgets nothing; the default, 0,
-    forgets the first steps. More passes over a tensor forget the tensors before it.
+    `clean` is off, because it replaces patterns that do not occur in a tensor. modeParam 2 with rho 1 forgets nothing; the default, 0,
+    forgets the first steps. More passes over a tensor reduce the weight of the tensors before it.
     """
 
     packages = ["spams"]
@@ -193,12 +193,12 @@ class Spams(Method):
 
 
 class Cp(Method):
-    """CP-ALS of each tensor, of rows x cols x features: A is last, or the first sweep would lose it.
+    """CP-ALS of each tensor in the order rows x cols x features: A is last, because the first sweep overwrites the first factor.
 
-    With start "codes" B and C are the leading singular pairs of codes of at least one half, by least squares, or A'y if A has
-    more than half as many patterns as features; patterns without any are left out: one that is absent makes the systems
-    singular, or takes a part of another. With "random" B and C are Gaussian.
-    "average" takes the mean over tensors, each weighted by its energy, instead of the last A.
+    With start "codes", B and C are the leading singular vectors of the codes that are at least one half. Codes are computed by least
+    squares, or as A'y if A has more than half as many patterns as features. Patterns without codes are left out: an absent pattern makes
+    the systems singular, or takes over a part of another pattern. With start "random", B and C are Gaussian.
+    "average" takes the mean of A over tensors, weighted by energy, instead of the last A.
     """
 
     settings = [{"start": "codes", "sweeps": 10, "tol": 1e-6, "average": average} for average in (False, True)]
@@ -215,11 +215,11 @@ class Cp(Method):
         self.energy = np.zeros(len(start))
 
     def form(self, tensor: Any) -> Any:
-        """The tensor as rows x cols x features."""
+        """Return the tensor as rows x cols x features."""
         raise NotImplementedError
 
     def als(self, form: Any, factors: list[Array]) -> list[Array]:
-        """The library's factors, weights in any of them."""
+        """Return the library's factors; any of them may contain the weights."""
         raise NotImplementedError
 
     def prepare(self, tensor: Any, codes: Array) -> Any:
@@ -245,7 +245,7 @@ class Cp(Method):
         b, c, found = self.als(form, [b.T.copy(), c.T.copy(), self.patterns[here].T.copy()])
         length = np.linalg.norm(found, axis=0)
         found, c = found / length, c * length
-        # The library may order and sign components as it likes.
+        # The library may change the order and the signs of the components.
         from scipy.optimize import linear_sum_assignment
 
         cosines = self.patterns[here] @ found
@@ -267,6 +267,7 @@ class Cp(Method):
 
 
 def dense(tensor: Any) -> Array:
+    """Return the tensor as a dense array of rows x cols x features."""
     features, rows, cols = tensor.shape
     form = np.zeros((rows, cols, features))
     form[tensor.places[:, 0], tensor.places[:, 1]] = tensor.fibers
@@ -274,7 +275,7 @@ def dense(tensor: Any) -> Array:
 
 
 def entries(tensor: Any) -> tuple[NDArray[np.int64], Array]:
-    """Where (3 x entries: row, col, feature) and what."""
+    """Return the coordinates (3 x entries: row, col, feature) and the values of a tensor."""
     features, places = tensor.shape[0], np.array(tensor.places, dtype=np.int64)
     at = [np.repeat(places[:, 0], features), np.repeat(places[:, 1], features), np.tile(np.arange(features), len(places))]
     return np.array(at), np.array(tensor.fibers).ravel()

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What Python costs: `partial_fit` beside the same call in Rust, on the same planted tensors of about 100 MB each.
+"""Overhead of Python: the time of `partial_fit` compared with that of the Rust call, on synthetic tensors of about 100 MB each.
 
     python overhead.py
 
-The Rust side is crates/tensornoodl-data/examples/learn_step.rs, built by cargo from this repository; the package should be of the same
-version. Either side takes fibers that lie in memory, checks them and learns. Both run in turns, each in a process of its own,
-and for each tensor the least time counts. Memory is the peak of `partial_fit` above what the process held before the
-input was made, over the size of the input: one is the input alone.
+The Rust side is crates/tensornoodl-data/examples/learn_step.rs, which cargo builds from this repository; the installed package should
+have the same version. Both sides take fibers in memory, check them and learn. They run alternately, each in its own process, and the
+smallest time of each tensor counts. Memory is the peak of `partial_fit` above the memory of the process before the input was made,
+divided by the size of the input: 1 is the input alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def memory(key: str) -> int:
-    """VmRSS or VmHWM of this process, in bytes."""
+    """Return VmRSS or VmHWM of this process, in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(key):
             return 1024 * int(line.split()[1])
@@ -32,7 +32,7 @@ def memory(key: str) -> int:
 
 
 def python(given: argparse.Namespace) -> dict[str, Any]:
-    """Seconds of partial_fit for each tensor, the size of a tensor's fibers, and the peak of memory over it."""
+    """Return for each tensor the seconds of partial_fit, the bytes of its fibers, and the peak memory divided by these bytes."""
     import tensornoodl as tn
 
     planted = tn.Planted(
@@ -88,7 +88,7 @@ def main() -> None:
     least = [min(at) for at in zip(*(answer["seconds"] for answer in answers))]
     base = [min(sum(parts) for parts in at) for at in zip(*times)]
     check = [min(parts[0] for parts in at) for at in zip(*times)]
-    print("| tensor | input (MB) | partial_fit (ms) | Rust (ms) | of it checks | ratio | peak memory / input |")
+    print("| tensor | input (MB) | partial_fit (ms) | Rust (ms) | of which checks | ratio | peak memory / input |")
     print("| --- " * 7 + "|")
     rows = [(str(at + 1), f"{size / 1e6:.1f}", least[at], base[at], check[at]) for at, size in enumerate(answers[0]["bytes"])]
     for at, (name, size, *parts) in enumerate([*rows, ("all", "", sum(least), sum(base), sum(check))]):

@@ -1,4 +1,4 @@
-//! Codes that a model gives tensors.
+//! Codes of a tensor: the output of stage I.
 
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
@@ -6,10 +6,11 @@ use pyo3::types::PyDict;
 use tensornoodl::Sparse;
 use tensornoodl_data::Axis;
 
-use crate::model::{DenseFactors, compressed, factors};
-use crate::tensor::{Labels, Tensor, as_type, coo, pairs};
+use crate::arrays::{DenseFactors, as_type, coo, dense_factors, places_array, transposed_csr};
+use crate::labels::Labels;
+use crate::tensor::Tensor;
 
-/// Codes of a tensor: where each pattern is, and how strongly; m patterns x J rows x K cols.
+/// Codes of a tensor: a sparse tensor of m patterns x J rows x K cols that holds the strength of each pattern at each place.
 #[pyclass(frozen, module = "tensornoodl")]
 pub(crate) struct Codes {
     pub(crate) codes: tensornoodl::Codes,
@@ -18,6 +19,7 @@ pub(crate) struct Codes {
 }
 
 impl Codes {
+    /// Returns codes without labels.
     pub(crate) fn new(codes: tensornoodl::Codes, features: usize) -> PyResult<Codes> {
         let (rows, cols) = codes.rows_and_cols();
         let labels = Labels::new([None, None, None], tensornoodl::Shape { features, rows, cols })?;
@@ -27,7 +29,7 @@ impl Codes {
 
 #[pymethods]
 impl Codes {
-    /// What is not zero of a tensor of patterns x rows x cols.
+    /// Codes of a tensor of patterns x rows x cols: its nonzero entries.
     #[staticmethod]
     fn from_tensor(py: Python<'_>, tensor: &Tensor) -> PyResult<Codes> {
         tensor.with(py, |input| {
@@ -41,14 +43,14 @@ impl Codes {
         })
     }
 
-    /// (m, J, K).
+    /// The numbers of patterns, rows and cols: (m, J, K).
     #[getter]
     fn shape(&self) -> (usize, usize, usize) {
         let (rows, cols) = self.codes.rows_and_cols();
         (self.codes.matrix().rows(), rows, cols)
     }
 
-    /// 3 x nnz: pattern, row and col of every code.
+    /// Pattern, row and col of every nonzero code (3 x nnz).
     #[getter]
     fn coords<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<i64>>> {
         let (matrix, places) = (self.codes.matrix(), self.codes.places());
@@ -60,17 +62,17 @@ impl Codes {
         numbers.into_pyarray(py).reshape([3, matrix.nnz()])
     }
 
-    /// The codes, in the order of `coords`.
+    /// The nonzero codes, in the order of `coords`.
     #[getter]
     fn values<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         let codes = self.codes.matrix().columns().flatten().map(|entry| entry.1);
         codes.collect::<Vec<f64>>().into_pyarray(py)
     }
 
-    /// p x 2: row and col of every fiber, with or without codes.
+    /// Row and col of every fiber (p x 2), including fibers without codes.
     #[getter]
     fn places<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<i64>>> {
-        pairs(py, self.codes.places())
+        places_array(py, self.codes.places())
     }
 
     /// Labels of the rows.
@@ -85,14 +87,14 @@ impl Codes {
         self.labels.names[2].clone()
     }
 
-    /// B (J x m), C (K x m), and the share of each pattern that they hold.
+    /// B (J x m), C (K x m), and for each pattern the share of its energy that they hold.
     fn factors<'py>(&self, py: Python<'py>) -> PyResult<DenseFactors<'py>> {
         let untangled = py.detach(|| self.codes.untangle());
         let (rows, cols) = self.codes.rows_and_cols();
-        factors(py, &untangled, [rows, cols, self.codes.matrix().rows()])
+        dense_factors(py, &untangled, [rows, cols, self.codes.matrix().rows()])
     }
 
-    /// The whole array, m x J x K, zeros and all.
+    /// The codes as a dense array (m x J x K).
     fn todense<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let dense = py.import("numpy")?.call_method1("zeros", (self.shape(),))?;
         let array = dense.cast::<PyArray3<f64>>()?.try_readwrite();
@@ -106,7 +108,7 @@ impl Codes {
         Ok(dense)
     }
 
-    /// For ``numpy.asarray``.
+    /// The codes as a dense array, for ``numpy.asarray``.
     #[pyo3(signature = (dtype=None, copy=None))]
     fn __array__<'py>(
         &self,
@@ -117,17 +119,17 @@ impl Codes {
         as_type(self.todense(py)?, dtype, copy)
     }
 
-    /// The same as an array of the package sparse.
+    /// The codes as a ``sparse.COO``.
     fn to_sparse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         coo(py, self.coords(py)?, self.values(py), self.shape())
     }
 
-    /// Fibers x patterns, as a sparse array of SciPy.
+    /// The codes as a ``scipy.sparse.csr_array`` of fibers x patterns.
     fn to_scipy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let (starts, indices, values) = compressed(py, self.codes.matrix());
-        let named = PyDict::new(py);
-        named.set_item("shape", (self.codes.matrix().cols(), self.codes.matrix().rows()))?;
-        py.import("scipy.sparse")?.getattr("csr_array")?.call(((values, indices, starts),), Some(&named))
+        let (starts, indices, values) = transposed_csr(py, self.codes.matrix());
+        let keywords = PyDict::new(py);
+        keywords.set_item("shape", (self.codes.matrix().cols(), self.codes.matrix().rows()))?;
+        py.import("scipy.sparse")?.getattr("csr_array")?.call(((values, indices, starts),), Some(&keywords))
     }
 
     fn __repr__(&self) -> String {

@@ -1,4 +1,4 @@
-//! Tables of events, from files and from tables in memory.
+//! Tables of events, in files or in memory, counted into tensors.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,39 +13,40 @@ use pyo3::types::{PyCapsule, PyDict, PySlice};
 use tensornoodl::Stop;
 use tensornoodl_data::{Counter, Query, arrow, table};
 
+use crate::errors::py_error;
+use crate::labels::Labels;
 use crate::run::run;
-use crate::tensor::{Labels, Tensor};
-use crate::wrong;
+use crate::tensor::Tensor;
 
-/// A table of events, counted: a stream of tensors with the same labels.
+/// The events of a table, counted into a stream of tensors with common labels.
 #[pyclass(frozen, module = "tensornoodl")]
 pub(crate) struct Events {
     pub(crate) events: Arc<tensornoodl_data::Events>,
     pub(crate) query: Query,
-    /// As messages and the report call it.
+    /// Name of the table in messages and in the report.
     pub(crate) table: String,
-    /// Numbers of the steps that it has, of all that the table has.
+    /// Indices of those steps of the table that this part of the stream contains.
     steps: Vec<usize>,
     labels: Labels,
 }
 
-/// A second table, or what it says.
+/// Names or groups of labels: a column of a second table, such as `people.csv(id,name)`, or a mapping.
 #[derive(FromPyObject)]
-pub(crate) enum Known {
+pub(crate) enum LabelMap {
     Lookup(String),
     Map(BTreeMap<String, String>),
 }
 
-impl Known {
+impl LabelMap {
     fn read(self) -> Result<BTreeMap<String, String>, tensornoodl_data::Error> {
         match self {
-            Known::Lookup(text) => text.parse::<tensornoodl_data::Lookup>()?.read(),
-            Known::Map(map) => Ok(map),
+            LabelMap::Lookup(text) => text.parse::<tensornoodl_data::Lookup>()?.read(),
+            LabelMap::Map(map) => Ok(map),
         }
     }
 }
 
-/// Counts the events of a table into a stream of tensors.
+/// Count the events of a table into a stream of tensors.
 #[pyfunction]
 #[pyo3(signature = (source, *, feature, row, col, step=None, value="count", filters=Vec::new(), average_over=None, keep_rows=None,
                     square=false, names=None, groups=None))]
@@ -62,10 +63,10 @@ pub(crate) fn from_events(
     average_over: Option<String>,
     keep_rows: Option<usize>,
     square: bool,
-    names: Option<Known>,
-    groups: Option<Known>,
+    names: Option<LabelMap>,
+    groups: Option<LabelMap>,
 ) -> PyResult<Events> {
-    let query = || {
+    let parse = || {
         Ok(Query {
             feature: feature.parse()?,
             row: row.parse()?,
@@ -80,22 +81,22 @@ pub(crate) fn from_events(
             groups: None,
         })
     };
-    let query = query().map_err(|error: tensornoodl_data::Error| wrong(error))?;
+    let query = parse().map_err(|error: tensornoodl_data::Error| py_error(error))?;
     let (table, mut events) = if let Ok(path) = source.extract::<PathBuf>() {
         let events = run(py, 0, &Stop::default(), |_| table::read(&path, query.clone()))?;
-        (path.display().to_string(), events.map_err(wrong)?)
+        (path.display().to_string(), events.map_err(py_error)?)
     } else {
         let stop = Stop::default();
-        let batches = Batches { reader: stream(&chosen(source, &query)?)?, stop: stop.clone() };
+        let batches = Batches { reader: reader(&needed_columns(source, &query)?)?, stop: stop.clone() };
         let events = run(py, 0, &stop, |_| arrow::read(batches, "the table", query.clone()))?;
-        ("a table".to_owned(), events.map_err(wrong)?)
+        ("a table".to_owned(), events.map_err(py_error)?)
     };
     let query = events.resolve(query);
     if let Some(groups) = groups {
-        events.group(&groups.read().map_err(wrong)?);
+        events.group(&groups.read().map_err(py_error)?);
     }
     if let Some(names) = names {
-        events.name(&names.read().map_err(wrong)?);
+        events.name(&names.read().map_err(py_error)?);
     }
     let labels =
         Labels::given([&events.features, &events.rows, &events.cols].map(|labels| labels.names.clone()));
@@ -103,33 +104,34 @@ pub(crate) fn from_events(
     Ok(Events { events: Arc::new(events), query, table, steps, labels })
 }
 
-/// The columns that are needed, of tables that can tell: others may be of kinds that Arrow does not know.
-fn chosen<'py>(source: Bound<'py, PyAny>, query: &Query) -> PyResult<Bound<'py, PyAny>> {
+/// Returns the table with only the columns that the query needs, because other columns may have types that Arrow does not support.
+/// Tables whose columns cannot be selected are returned as they are.
+fn needed_columns<'py>(source: Bound<'py, PyAny>, query: &Query) -> PyResult<Bound<'py, PyAny>> {
     let needed = Counter::new(query.clone()).columns().to_vec();
     let Ok(columns) =
         source.getattr("columns").and_then(|columns| columns.call_method0("to_list").or(Ok(columns)))
     else {
         return Ok(source);
     };
-    // A column that is missing is named later, with those that there are.
+    // If a column is missing, the reader reports it, together with the columns that exist.
     match columns.extract::<Vec<String>>() {
         Ok(columns) if needed.iter().all(|name| columns.contains(name)) => source.get_item(needed),
         _ => Ok(source),
     }
 }
 
-/// A table in memory, as Arrow's C stream hands it over.
-fn stream(source: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
+/// Returns a reader of a table in memory, through Arrow's C stream interface.
+fn reader(source: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
     let capsule = source.call_method0("__arrow_c_stream__")?;
     let capsule = capsule.cast::<PyCapsule>()?;
     let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
-    // SAFETY: what a capsule of this name points to is such a stream, which lives as long as the capsule. It is taken out, and
-    // what stays for the capsule to release is an empty one.
+    // SAFETY: a capsule of this name points to an Arrow stream that lives as long as the capsule. `from_raw` moves the stream out and
+    // leaves an empty one for the capsule to release.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.cast().as_ptr()) };
     RecordBatchStreamReader::try_new(stream).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// Batches until it is stopped: a stream need not have an end.
+/// Batches of a table until `stop` is set, because a stream may be endless.
 struct Batches {
     reader: RecordBatchStreamReader,
     stop: Stop,
@@ -153,17 +155,18 @@ impl RecordBatchReader for Batches {
 }
 
 impl Events {
+    /// Returns the tensor of a step of the table.
     fn tensor(&self, py: Python<'_>, step: usize) -> PyResult<Tensor> {
         let axes = [&self.query.feature, &self.query.row, &self.query.col].map(Clone::clone);
         let label = self.events.steps.as_ref().map(|steps| steps.names[step].clone());
-        let tensor = py.detach(|| self.events.tensor(step)).map_err(wrong)?;
+        let tensor = py.detach(|| self.events.tensor(step)).map_err(py_error)?;
         Tensor::new(py, tensor, self.labels.clone(), Some(axes), label)
     }
 }
 
 #[pymethods]
 impl Events {
-    /// (n, J, K).
+    /// The numbers of features, rows and cols: (n, J, K).
     #[getter]
     fn shape(&self) -> (usize, usize, usize) {
         let shape = self.events.shape();
@@ -197,13 +200,13 @@ impl Events {
         }
     }
 
-    /// Whether it was asked for steps.
+    /// Whether a step axis was given.
     #[getter]
     fn is_stream(&self) -> bool {
         self.events.steps.is_some()
     }
 
-    /// Rows of the table: how many, and how many were left out for which reason.
+    /// Numbers of events: all, those used, and those left out for each reason.
     #[getter]
     fn tally<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (tally, dict) = (&self.events.tally, PyDict::new(py));
@@ -227,7 +230,7 @@ impl Events {
         self.steps.len()
     }
 
-    /// A tensor by its number or label; a slice is a part of the stream.
+    /// The tensor of a step, by its index or label; for a slice, a part of the stream.
     fn __getitem__(&self, py: Python<'_>, key: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         if let Ok(slice) = key.cast::<PySlice>() {
             let at = slice.indices(self.steps.len() as isize)?;
@@ -238,17 +241,19 @@ impl Events {
                 Events { events, query, table: self.table.clone(), steps, labels: self.labels.clone() };
             return Ok(Py::new(py, part)?.into_any());
         }
-        let missing = || PyIndexError::new_err(format!("it has {} steps", self.steps.len()));
+        let missing =
+            || PyIndexError::new_err(format!("step is {key}, there are {} steps", self.steps.len()));
         let step = match key.extract::<isize>() {
             Ok(number) => {
                 let number = if number < 0 { number + self.steps.len() as isize } else { number };
                 *usize::try_from(number).ok().and_then(|number| self.steps.get(number)).ok_or_else(missing)?
             }
             Err(_) => {
-                let text = "a step is a whole number, a label or a slice";
+                let text = "a step must be a whole number, a label or a slice";
                 let label: String = key.extract().map_err(|_| PyTypeError::new_err(text))?;
                 let at = self.steps().iter().position(|known| *known == label);
-                self.steps[at.ok_or_else(|| PyIndexError::new_err(format!("it has no step {label:?}")))?]
+                self.steps
+                    [at.ok_or_else(|| PyIndexError::new_err(format!("the stream has no step {label:?}")))?]
             }
         };
         Ok(Py::new(py, self.tensor(py, step)?)?.into_any())

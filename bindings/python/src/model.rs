@@ -1,137 +1,28 @@
-//! A model: patterns, factors of every step, labels.
+//! A model: patterns, the factors of every step, and labels. It is what the model file holds.
 
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rayon::ThreadPool;
 use tensornoodl::parallel::Solo;
-use tensornoodl::{Dictionary, DiscoverParams, Factors, Learner, Params, Passes, Rule, Sparse, Stop};
+use tensornoodl::{Learner, Params, Passes, Rule, Stop};
 use tensornoodl_data::{Axis, Card, Query, Recipe, Value, align, files};
 
+use crate::arrays::{DenseFactors, dense_factors, dictionary, patterns};
 use crate::codes::Codes;
+use crate::errors::{internal_error, py_error};
 use crate::events::Events;
+use crate::labels::Labels;
+use crate::options::Options;
 use crate::run::{read, run};
-use crate::tensor::{Labels, Tensor, contiguous};
-use crate::{mistake, wrong};
+use crate::tensor::Tensor;
 
-/// What a learner is told, as Python has it.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Options {
-    /// None: as many as the data shows.
-    patterns: Option<usize>,
-    /// None: as long as they help.
-    passes: Option<usize>,
-    eta_a: Option<f64>,
-    eta_x: f64,
-    tau: f64,
-    code_floor: f64,
-    forgetting: f64,
-    seed: u64,
-    /// Whether more tensors follow.
-    pub(crate) stream: bool,
-    /// Threads; 0: one for each core.
-    pub(crate) jobs: usize,
-}
-
-impl Options {
-    pub(crate) fn params(&self) -> PyResult<Params> {
-        let params = Params {
-            eta_x: self.eta_x,
-            tau: self.tau,
-            code_floor: self.code_floor,
-            forgetting: self.forgetting,
-            rule: self.eta_a.map_or(Rule::Adaptive, |eta_a| Rule::Paper { eta_a }),
-            passes: match self.passes {
-                Some(passes) => Passes::Fixed(passes),
-                None if self.stream => Passes::Auto,
-                None => Passes::Exhaust,
-            },
-            ..Params::default()
-        };
-        params.check().map_err(wrong)?;
-        Ok(params)
-    }
-
-    pub(crate) fn grow(&self, stop: &Stop) -> DiscoverParams {
-        DiscoverParams {
-            min_patterns: self.patterns.unwrap_or(0),
-            max_patterns: self.patterns,
-            seed: self.seed,
-            stop: stop.clone(),
-            ..DiscoverParams::default()
-        }
-    }
-}
-
-/// Patterns that are given, m x n.
-pub(crate) fn dictionary(patterns: &Bound<'_, PyAny>) -> PyResult<Dictionary> {
-    let array = contiguous(patterns)?;
-    let array = array.readonly();
-    let features = array.as_array().ncols();
-    Dictionary::from_columns(features, array.as_slice()?.to_vec()).map_err(wrong)
-}
-
-/// m x n.
-pub(crate) fn patterns<'py>(py: Python<'py>, dictionary: &Dictionary) -> PyResult<Bound<'py, PyArray2<f64>>> {
-    PyArray1::from_slice(py, dictionary.values()).reshape([dictionary.patterns(), dictionary.features()])
-}
-
-/// The rows of a sparse matrix as SciPy keeps them: where each begins, in which columns it has values, and which.
-pub(crate) type Compressed<'py> =
-    (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<f64>>);
-
-/// Columns of ours are rows of theirs.
-pub(crate) fn compressed<'py>(py: Python<'py>, matrix: &Sparse) -> Compressed<'py> {
-    let (mut starts, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
-    for column in matrix.columns() {
-        indices.extend(column.iter().map(|entry| i64::from(entry.0)));
-        values.extend(column.iter().map(|entry| entry.1));
-        starts.push(values.len() as i64);
-    }
-    (starts.into_pyarray(py), indices.into_pyarray(py), values.into_pyarray(py))
-}
-
-/// Rows x patterns, dense.
-fn dense<'py>(
-    py: Python<'py>,
-    matrix: &Sparse,
-    rows: usize,
-    patterns: usize,
-) -> PyResult<Bound<'py, PyArray2<f64>>> {
-    // NumPy raises where memory does not suffice.
-    let array = py.import("numpy")?.call_method1("zeros", ((rows, patterns),))?;
-    let array = array.cast_into::<PyArray2<f64>>()?;
-    let mut values = array.try_readwrite()?;
-    let mut view = values.as_array_mut();
-    for (pattern, column) in matrix.columns().enumerate() {
-        column.iter().for_each(|&(row, value)| view[[row as usize, pattern]] = value);
-    }
-    drop(values);
-    Ok(array)
-}
-
-pub(crate) type DenseFactors<'py> =
-    (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>);
-
-/// B (J x m), C (K x m), and the share of each pattern that they hold; patterns that were found later have none.
-pub(crate) fn factors<'py>(
-    py: Python<'py>,
-    factors: &Factors,
-    [rows, cols, patterns]: [usize; 3],
-) -> PyResult<DenseFactors<'py>> {
-    let mut shares = factors.rank_one.clone();
-    shares.resize(patterns, 0.0);
-    let (rows, cols) = (dense(py, &factors.rows, rows, patterns)?, dense(py, &factors.cols, cols, patterns)?);
-    Ok((rows, cols, shares.into_pyarray(py)))
-}
-
-/// Patterns, factors of every step, and where they come from: what the model file holds.
+/// A model: patterns, the factors of every step, labels, and the origin of the data. It is what the model file holds.
 #[pyclass(frozen, module = "tensornoodl._core")]
 pub(crate) struct Model(RwLock<tensornoodl_data::Model>);
 
@@ -140,17 +31,17 @@ impl Model {
         Model(RwLock::new(model))
     }
 
-    /// Other threads may read between two steps.
+    /// Reads the model. Threads share it: several may read at a time, and they wait while another thread learns.
     fn read<T>(
         &self,
         py: Python<'_>,
-        look: impl FnOnce(&tensornoodl_data::Model) -> PyResult<T>,
+        view: impl FnOnce(&tensornoodl_data::Model) -> PyResult<T>,
     ) -> PyResult<T> {
-        read(py, &self.0, look)
+        read(py, &self.0, view)
     }
 }
 
-/// What happened in a step, as Python has it.
+/// Converts the record of a step to a dictionary.
 fn record<'py>(
     py: Python<'py>,
     record: &tensornoodl_data::Record,
@@ -169,21 +60,23 @@ fn record<'py>(
     Ok(dict)
 }
 
-/// A label that no other step has.
+/// Makes a label distinct from those of the other steps: appends " (2)", " (3)" and so on, if necessary.
 fn distinct(label: String, others: &[String]) -> String {
-    let mut names = (1..).map(|times| if times == 1 { label.clone() } else { format!("{label} ({times})") });
+    let mut names =
+        (1..).map(|number| if number == 1 { label.clone() } else { format!("{label} ({number})") });
     names.find(|name| !others.contains(name)).unwrap_or_default()
 }
 
-/// What is made of a tensor before it is learned from or coded: the features of the model, and its recipe.
-fn prepared<'a>(
+/// Aligns the features of a tensor with those of the model, and applies the model's recipe. Returns the tensor, and the number of
+/// entries that were left out because the model does not know their features.
+fn prepare<'a>(
     card: &Card,
     tensor: tensornoodl::Tensor<'a>,
     labels: &Labels,
 ) -> Result<(tensornoodl::Tensor<'a>, usize), tensornoodl_data::Error> {
     let features = &labels.names[0];
-    let (tensor, lost) = if !labels.given[0] {
-        // Numbers that no one gave stand for the features of the model, one by one.
+    let (tensor, left_out) = if !labels.given[0] {
+        // Features without labels are those of the model, in order.
         if features.len() != card.features.len() {
             let (tensor, dictionary) = (features.len(), card.features.len());
             return Err(tensornoodl::Error::Features { tensor, dictionary }.into());
@@ -202,12 +95,135 @@ fn prepared<'a>(
         align(&tensor, features, &card.features)?
     };
     let tensor = if card.recipe == Recipe::default() { tensor } else { card.recipe.apply(tensor)? };
-    Ok((tensor, lost))
+    Ok((tensor, left_out))
+}
+
+/// Returns the card of a new model: where its data comes from.
+fn new_card(tensor: &Tensor, events: Option<&Events>) -> Card {
+    let labels = (*tensor.labels.names).clone();
+    if let Some(events) = events {
+        return Card {
+            table: events.table.clone(),
+            tally: events.events.tally.clone(),
+            row_groups: events.events.row_groups.clone(),
+            col_groups: events.events.col_groups.clone(),
+            ..Card::new(events.query.clone(), labels)
+        };
+    }
+    let value = if tensor.dims.is_some() { Value::Count } else { Value::Sum("value".into()) };
+    let [feature, row, col] =
+        tensor.dims.clone().unwrap_or_else(|| ["1", "2", "3"].map(|axis| Axis::Bin(axis.into(), 1.0)));
+    let query = Query {
+        feature,
+        row,
+        col,
+        step: None,
+        value,
+        average_over: None,
+        keep_rows: None,
+        filters: Vec::new(),
+        square: false,
+        names: None,
+        groups: None,
+    };
+    Card { table: "an array".into(), ..Card::new(query, labels) }
+}
+
+/// Returns the learner of an earlier model, with new parameters. The card gets the features and the recipe of that model.
+fn continue_learner(
+    earlier: &tensornoodl_data::Model,
+    params: Params,
+    recipe: Option<Recipe>,
+    card: &mut Card,
+) -> PyResult<Learner> {
+    if recipe.is_some_and(|recipe| recipe != earlier.card.recipe) {
+        let text = format!(
+            "init was learned with the recipe '{}', it must be the same: patterns do not fit data of another recipe",
+            earlier.card.recipe
+        );
+        return Err(PyValueError::new_err(text));
+    }
+    (card.features, card.recipe) = (earlier.card.features.clone(), earlier.card.recipe.clone());
+    match params.rule {
+        Rule::Adaptive => {
+            let mut learner = earlier.learner.clone();
+            learner.set_params(params).map_err(py_error)?;
+            Ok(learner)
+        }
+        // The paper's step has no state to continue from.
+        Rule::Paper { .. } => Learner::new(earlier.learner.dictionary().clone(), params).map_err(py_error),
+    }
+}
+
+/// Returns a learner with the patterns that are found in the first tensor.
+fn find_learner(
+    py: Python<'_>,
+    tensor: &Tensor,
+    options: &Options,
+    params: Params,
+    card: &Card,
+) -> PyResult<Learner> {
+    let stop = Stop::default();
+    let discover = options.discover_params(&stop);
+    tensor.with(py, |first| {
+        let learner = run(py, options.jobs, &stop, |pool| {
+            let (first, _) = prepare(card, first, &tensor.labels)?;
+            let find = || Learner::from_tensor(Arc::new(Solo), &first, params, discover, options.stream);
+            Ok(pool.install(find)?)
+        })?;
+        learner.map_err(|error: tensornoodl_data::Error| py_error(error))
+    })
+}
+
+/// Learns from a tensor. Rows, cols and the step that are new to the model get their labels in the card. Returns the number of
+/// entries that were left out because the model does not know their features.
+///
+/// If the step fails, the card may keep the new labels; [`undo_labels`] removes them.
+fn learn_step(
+    model: &mut tensornoodl_data::Model,
+    tensor: tensornoodl::Tensor<'_>,
+    labels: &Labels,
+    params: Params,
+    label: Option<String>,
+    pool: &ThreadPool,
+) -> Result<usize, tensornoodl_data::Error> {
+    let card = &mut model.card;
+    // An axis without labels has the labels of the model if it has the same length.
+    let known_or_given = |axis: usize, known: &Vec<String>| {
+        let given = &labels.names[axis];
+        if !labels.given[axis] && given.len() == known.len() { known } else { given }.clone()
+    };
+    let (rows, cols) = (known_or_given(1, &card.rows), known_or_given(2, &card.cols));
+    let [rows, cols] = card.place(&rows, &cols);
+    card.steps.truncate(card.history.len());
+    let label = label.unwrap_or_else(|| (card.history.len() + 1).to_string());
+    card.steps.push(distinct(label, &card.steps));
+    let (all_rows, all_cols) = (card.rows.len(), card.cols.len());
+    let (tensor, left_out) = prepare(card, tensor, labels)?;
+    let place = |place: &tensornoodl::Place| tensornoodl::Place {
+        row: rows[place.row as usize],
+        col: cols[place.col as usize],
+    };
+    let places: Vec<tensornoodl::Place> = tensor.places().iter().map(place).collect();
+    model.learner.set_params(params)?;
+    let tensor = tensor.moved(all_rows, all_cols, places)?;
+    pool.install(|| model.learn(&tensor))?;
+    Ok(left_out)
+}
+
+/// Removes the labels that a failed step has added to a card that had these numbers of rows and cols.
+fn undo_labels(card: &mut Card, rows: usize, cols: usize) {
+    card.steps.pop();
+    card.rows.truncate(rows);
+    card.cols.truncate(cols);
+    card.row_groups.truncate(rows);
+    card.col_groups.truncate(cols);
 }
 
 #[pymethods]
 impl Model {
-    /// The model that a first tensor suggests, before it has learned from it.
+    /// A model with the patterns of `start`, or with patterns that are found in the first tensor. It has not learned from the tensor
+    /// yet.
     #[staticmethod]
     #[pyo3(signature = (tensor, options, recipe, start=None, events=None))]
     fn begin(
@@ -218,82 +234,28 @@ impl Model {
         start: Option<&Bound<'_, PyAny>>,
         events: Option<&Events>,
     ) -> PyResult<Model> {
-        let (params, stop) = (options.params()?, Stop::default());
-        let told: Option<Recipe> = recipe.map(str::parse).transpose().map_err(wrong)?;
-        let labels = (*tensor.labels.names).clone();
-        let axes =
-            tensor.dims.clone().unwrap_or_else(|| ["1", "2", "3"].map(|axis| Axis::Bin(axis.into(), 1.0)));
-        let value = if tensor.dims.is_some() { Value::Count } else { Value::Sum("value".into()) };
-        let mut card = match events {
-            Some(events) => Card {
-                table: events.table.clone(),
-                tally: events.events.tally.clone(),
-                row_groups: events.events.row_groups.clone(),
-                col_groups: events.events.col_groups.clone(),
-                ..Card::new(events.query.clone(), labels)
-            },
-            None => {
-                let [feature, row, col] = axes;
-                let query = Query {
-                    feature,
-                    row,
-                    col,
-                    step: None,
-                    value,
-                    average_over: None,
-                    keep_rows: None,
-                    filters: Vec::new(),
-                    square: false,
-                    names: None,
-                    groups: None,
-                };
-                Card { table: "an array".into(), ..Card::new(query, labels) }
+        let params = options.params()?;
+        let recipe: Option<Recipe> = recipe.map(str::parse).transpose().map_err(py_error)?;
+        let mut card = new_card(tensor, events);
+        (card.recipe, card.seed) = (recipe.clone().unwrap_or_default(), options.seed);
+        let earlier = start.and_then(|start| start.cast::<Model>().ok());
+        let learner = match (start, earlier) {
+            (_, Some(earlier)) => {
+                earlier.get().read(py, |earlier| continue_learner(earlier, params, recipe, &mut card))?
             }
-        };
-        (card.recipe, card.seed) = (told.clone().unwrap_or_default(), options.seed);
-        let before = start.and_then(|start| start.cast::<Model>().ok());
-        let learner = match (start, before) {
-            (_, Some(before)) => before.get().read(py, |before| {
-                if told.is_some_and(|told| told != before.card.recipe) {
-                    let text = format!(
-                        "init was learned with the recipe '{}', it must be the same: its patterns are of no use for another",
-                        before.card.recipe
-                    );
-                    return Err(PyValueError::new_err(text));
-                }
-                (card.features, card.recipe) = (before.card.features.clone(), before.card.recipe.clone());
-                let mut learner = before.learner.clone();
-                match params.rule {
-                    Rule::Adaptive => learner.set_params(params).map_err(wrong)?,
-                    // The paper's step has no state to go on with.
-                    Rule::Paper { .. } => {
-                        learner =
-                            Learner::new(learner.dictionary().clone(), params).map_err(wrong)?;
-                    }
-                }
-                Ok(learner)
-            })?,
-            (Some(start), None) => {
-                Learner::new(dictionary(start)?, params).map_err(wrong)?
-            }
-            (None, None) => tensor.with(py, |first| {
-                let grow = options.grow(&stop);
-                let learner = run(py, options.jobs, &stop, |pool| {
-                    let (first, _) = prepared(&card, first, &tensor.labels)?;
-                    Ok(pool.install(|| Learner::from_tensor(Arc::new(Solo), &first, params, grow, options.stream))?)
-                })?;
-                learner.map_err(|error: tensornoodl_data::Error| wrong(error))
-            })?,
+            (Some(start), None) => Learner::new(dictionary(start)?, params).map_err(py_error)?,
+            (None, None) => find_learner(py, tensor, &options, params, &card)?,
         };
         let features = learner.dictionary().features();
         if features != card.features.len() {
             let error = tensornoodl::Error::Features { tensor: card.features.len(), dictionary: features };
-            return Err(wrong(error));
+            return Err(py_error(error));
         }
         Ok(Model::new(tensornoodl_data::Model::with_card(learner, card)))
     }
 
-    /// One step. Returns how many entries have features that the model does not know; they are left out.
+    /// Learn from a tensor. Return the number of entries that were left out because the model does not know their features. If the
+    /// step fails or is interrupted, the model stays as it was.
     #[pyo3(signature = (tensor, options, label=None))]
     fn learn(
         &self,
@@ -307,68 +269,42 @@ impl Model {
             let work = |pool: &ThreadPool| {
                 let model = &mut *self.0.write().map_err(|error| error.to_string())?;
                 model.learner.set_stop(stop.clone());
-                let told = model.learner.params().clone();
-                let card = &mut model.card;
-                let known = (card.rows.len(), card.cols.len());
-                // Numbers that no one gave are those of the model, if it has as many.
-                let [_, rows, cols] = &*tensor.labels.names;
-                let same = |at: usize, labels: &Vec<String>, known: &Vec<String>| {
-                    if !tensor.labels.given[at] && labels.len() == known.len() { known } else { labels }
-                        .clone()
-                };
-                let (rows, cols) = (same(1, rows, &card.rows), same(2, cols, &card.cols));
-                let [rows, cols] = card.place(&rows, &cols);
-                card.steps.truncate(card.history.len());
-                let label = label.unwrap_or_else(|| (card.history.len() + 1).to_string());
-                card.steps.push(distinct(label, &card.steps));
-                let (all_rows, all_cols) = (model.card.rows.len(), model.card.cols.len());
-                let prepared = prepared(&model.card, input, &tensor.labels);
-                let learned = prepared.and_then(|(tensor, lost)| {
-                    let place = |place: &tensornoodl::Place| tensornoodl::Place {
-                        row: rows[place.row as usize],
-                        col: cols[place.col as usize],
-                    };
-                    let places: Vec<tensornoodl::Place> = tensor.places().iter().map(place).collect();
-                    model.learner.set_params(params)?;
-                    let tensor = tensor.moved(all_rows, all_cols, places)?;
-                    pool.install(|| model.learn(&tensor))?;
-                    Ok(lost)
-                });
+                let params_before = model.learner.params().clone();
+                let (rows, cols) = (model.card.rows.len(), model.card.cols.len());
+                let learned = learn_step(model, input, &tensor.labels, params, label, pool);
                 if learned.is_err() {
-                    // As if nothing had happened.
-                    model.learner.set_params(told).map_err(|error| error.to_string())?;
-                    model.card.steps.pop();
-                    model.card.rows.truncate(known.0);
-                    model.card.cols.truncate(known.1);
-                    model.card.row_groups.truncate(known.0);
-                    model.card.col_groups.truncate(known.1);
+                    model.learner.set_params(params_before).map_err(|error| error.to_string())?;
+                    undo_labels(&mut model.card, rows, cols);
                 }
                 Ok(learned)
             };
-            run(py, options.jobs, &stop, work)?.map_err(|error: String| mistake(error))?.map_err(wrong)
+            run(py, options.jobs, &stop, work)?
+                .map_err(|error: String| internal_error(error))?
+                .map_err(py_error)
         })
     }
 
-    /// Codes of a tensor; the model stays as it is. Also how many entries have features that it does not know.
+    /// The codes of a tensor, and the number of entries that were left out because the model does not know their features. The model
+    /// does not change.
     fn encode(&self, py: Python<'_>, tensor: &Tensor, jobs: usize) -> PyResult<(Codes, usize)> {
         let stop = Stop::default();
         tensor.with(py, |input| {
             let work = |pool: &ThreadPool| {
                 let model = self.0.read().map_err(|error| error.to_string())?;
-                let prepared = prepared(&model.card, input, &tensor.labels);
+                let prepared = prepare(&model.card, input, &tensor.labels);
                 let encode = |tensor: &tensornoodl::Tensor<'_>| model.learner.encode_until(&stop, tensor);
-                Ok(prepared.and_then(|(tensor, lost)| Ok((pool.install(|| encode(&tensor))?, lost))))
+                Ok(prepared.and_then(|(tensor, left_out)| Ok((pool.install(|| encode(&tensor))?, left_out))))
             };
-            let coded = run(py, jobs, &stop, work)?.map_err(|error: String| mistake(error))?;
-            let (codes, lost) = coded.map_err(wrong)?;
-            Ok((Codes { codes, labels: tensor.labels.clone(), dims: tensor.dims.clone() }, lost))
+            let coded = run(py, jobs, &stop, work)?.map_err(|error: String| internal_error(error))?;
+            let (codes, left_out) = coded.map_err(py_error)?;
+            Ok((Codes { codes, labels: tensor.labels.clone(), dims: tensor.dims.clone() }, left_out))
         })
     }
 
-    /// The way back: what codes stand for.
+    /// The tensor that codes stand for.
     fn decode(&self, py: Python<'_>, codes: &Codes) -> PyResult<Tensor> {
         let (tensor, features) = self.read(py, |model| {
-            let tensor = py.detach(|| model.learner.decode(&codes.codes)).map_err(wrong)?;
+            let tensor = py.detach(|| model.learner.decode(&codes.codes)).map_err(py_error)?;
             Ok((tensor, model.card.features.clone()))
         })?;
         let [_, rows, cols] = &*codes.labels.names;
@@ -376,12 +312,12 @@ impl Model {
         Tensor::new(py, tensor, labels, codes.dims.clone(), None)
     }
 
-    /// A, m x n.
+    /// The patterns (m x n).
     fn patterns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
         self.read(py, |model| patterns(py, model.learner.dictionary()))
     }
 
-    /// (n, J, K), patterns, steps.
+    /// The numbers of features, rows, cols, patterns and steps.
     fn lengths(&self, py: Python<'_>) -> PyResult<(usize, usize, usize, usize, usize)> {
         self.read(py, |model| {
             let card = &model.card;
@@ -390,13 +326,13 @@ impl Model {
         })
     }
 
-    /// B, C, and the share of each pattern that they hold, of a step from 0.
+    /// B, C, and for each pattern the share of its energy that they hold, of a step; steps count from 0.
     fn factors<'py>(&self, py: Python<'py>, step: usize) -> PyResult<DenseFactors<'py>> {
         self.read(py, |model| {
             let lengths =
                 [model.card.rows.len(), model.card.cols.len(), model.learner.dictionary().patterns()];
             let of_step = model.factors.get(step);
-            factors(
+            dense_factors(
                 py,
                 of_step.ok_or_else(|| PyValueError::new_err(format!("there is no step {step}")))?,
                 lengths,
@@ -404,7 +340,7 @@ impl Model {
         })
     }
 
-    /// Factors of all steps where they are not zero: axis (0 rows, 1 cols), step, pattern, index and value of each entry.
+    /// The nonzero factors of all steps: axis (0 rows, 1 cols), step, pattern and index of each entry, and its value.
     #[expect(clippy::type_complexity, reason = "five columns of a table")]
     fn entries<'py>(
         &self,
@@ -436,7 +372,7 @@ impl Model {
         })
     }
 
-    /// What the axes are made of: feature, row and col.
+    /// The expressions of the feature, row and col axes, such as ``month(time)``.
     fn axes(&self, py: Python<'_>) -> PyResult<(String, String, String)> {
         self.read(py, |model| {
             let query = &model.card.query;
@@ -444,7 +380,7 @@ impl Model {
         })
     }
 
-    /// What a pattern is drawn as, and for a grid its cells across and up, and its bounds.
+    /// The kind of picture of a pattern; for a grid also its numbers of cells across and up, and its bounds.
     #[expect(clippy::type_complexity, reason = "a name and what a grid has")]
     fn kind(&self, py: Python<'_>) -> PyResult<(&'static str, Option<((usize, usize), [(f64, f64); 2])>)> {
         self.read(py, |model| {
@@ -461,33 +397,33 @@ impl Model {
         })
     }
 
-    /// What it was told, as the estimator has it.
+    /// The parameters of the estimator that the model file holds.
     fn told<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.read(py, |model| {
-            let (params, told) = (model.learner.params(), PyDict::new(py));
+            let (params, dict) = (model.learner.params(), PyDict::new(py));
             let recipe = (model.card.recipe != Recipe::default()).then(|| model.card.recipe.to_string());
-            told.set_item("recipe", recipe)?;
-            told.set_item("random_state", model.card.seed)?;
+            dict.set_item("recipe", recipe)?;
+            dict.set_item("random_state", model.card.seed)?;
             let eta_a = match params.rule {
                 Rule::Paper { eta_a } => Some(eta_a),
                 Rule::Adaptive => None,
             };
-            told.set_item("eta_a", eta_a)?;
+            dict.set_item("eta_a", eta_a)?;
             let passes = match params.passes {
                 Passes::Fixed(passes) if passes > 1 => passes.into_bound_py_any(py)?,
                 Passes::Auto => "auto".into_bound_py_any(py)?,
                 _ => py.None().into_bound(py),
             };
-            told.set_item("passes", passes)?;
-            told.set_item("eta_x", params.eta_x)?;
-            told.set_item("tau", params.tau)?;
-            told.set_item("code_floor", params.code_floor)?;
-            told.set_item("forgetting", params.forgetting)?;
-            Ok(told)
+            dict.set_item("passes", passes)?;
+            dict.set_item("eta_x", params.eta_x)?;
+            dict.set_item("tau", params.tau)?;
+            dict.set_item("code_floor", params.code_floor)?;
+            dict.set_item("forgetting", params.forgetting)?;
+            Ok(dict)
         })
     }
 
-    /// What happened in every step.
+    /// The records of all steps.
     fn history<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         self.read(py, |model| {
             let card = &model.card;
@@ -495,7 +431,7 @@ impl Model {
         })
     }
 
-    /// And in the last one.
+    /// The record of the last step, or None.
     fn last<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         self.read(py, |model| {
             let card = &model.card;
@@ -504,8 +440,8 @@ impl Model {
         })
     }
 
-    /// Groups of rows and cols that share a pattern in the last step: share, rows with factors, cols with factors, and what most of
-    /// them are known to be, with how many are not, of how many.
+    /// The groups of rows and cols that share a pattern in the last step: the share of each, its rows with factors, its cols with
+    /// factors, and the known group that most members belong to, with the number of other members and of all members.
     #[expect(clippy::type_complexity, reason = "a row of a table")]
     fn groups(
         &self,
@@ -524,7 +460,7 @@ impl Model {
         })
     }
 
-    /// Who takes part in a pattern, over all steps, strongest first: rows (0) or cols (1).
+    /// The rows (axis 0) or cols (axis 1) that take part in a pattern over all steps, strongest first, with their strengths.
     fn leading(&self, py: Python<'_>, pattern: usize, axis: usize) -> PyResult<Vec<(String, f64)>> {
         self.read(py, |model| {
             let (leading, labels) = match axis {
@@ -535,47 +471,47 @@ impl Model {
         })
     }
 
-    /// For every pattern that was found in the data, how clear it was.
+    /// For every pattern that was found in the data, how clear it was; above 1 is clearer than chance.
     fn evidence<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
         self.read(py, |model| Ok(model.learner.evidence().into_pyarray(py)))
     }
 
-    /// Writes the model file.
+    /// Write the model file.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        self.read(py, |model| py.detach(|| model.save(&path)).map_err(wrong))
+        self.read(py, |model| py.detach(|| model.save(&path)).map_err(py_error))
     }
 
-    /// Reads a model file.
+    /// Read a model file.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Model> {
-        let model = py.detach(|| tensornoodl_data::Model::load(&path)).map_err(wrong)?;
+        let model = py.detach(|| tensornoodl_data::Model::load(&path)).map_err(py_error)?;
         Ok(Model::new(model))
     }
 
-    /// Writes a page about it.
+    /// Write an HTML page about the model.
     fn report(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         self.read(py, |model| {
-            let page = py.detach(|| tensornoodl_report::html(model)).map_err(mistake)?;
-            files::write(&path, page).map_err(wrong)
+            let page = py.detach(|| tensornoodl_report::html(model)).map_err(internal_error)?;
+            files::write(&path, page).map_err(py_error)
         })
     }
 
-    /// Its first patterns as a piece of a page.
+    /// The patterns with the largest energy as an HTML fragment.
     fn cards(&self, py: Python<'_>, most: usize) -> PyResult<String> {
-        self.read(py, |model| tensornoodl_report::cards(model, most).map_err(mistake))
+        self.read(py, |model| tensornoodl_report::cards(model, most).map_err(internal_error))
     }
 
-    /// For pickle and copy: as in the model file.
+    /// Supports pickle and copy, in the format of the model file.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let bytes = self.read(py, |model| model.to_bytes().map_err(wrong))?;
+        let bytes = self.read(py, |model| model.to_bytes().map_err(py_error))?;
         let from = py.get_type::<Model>().getattr("from_bytes")?;
         Ok((from, (PyBytes::new(py, &bytes),)))
     }
 
-    /// The way back.
+    /// The model that ``__reduce__`` serialized.
     #[staticmethod]
     fn from_bytes(bytes: &[u8]) -> PyResult<Model> {
-        let model = tensornoodl_data::Model::from_bytes(bytes, "the pickled model").map_err(wrong)?;
+        let model = tensornoodl_data::Model::from_bytes(bytes, "the pickled model").map_err(py_error)?;
         Ok(Model::new(model))
     }
 }

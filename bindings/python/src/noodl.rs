@@ -1,4 +1,4 @@
-//! The learner alone, for samples x features: fibers without rows and cols.
+//! The learner for a matrix of samples x features: each sample is a fiber, and there are no rows and cols.
 
 use std::sync::{Arc, RwLock};
 
@@ -9,25 +9,26 @@ use rayon::ThreadPool;
 use tensornoodl::parallel::Solo;
 use tensornoodl::{Place, Shape, Stop, Tensor};
 
-use crate::model::{Compressed, Options, compressed, dictionary, patterns};
+use crate::arrays::{Csr, dictionary, patterns, transposed_csr};
+use crate::errors::{internal_error, py_error};
+use crate::options::Options;
 use crate::run::{read, run};
-use crate::{mistake, wrong};
 
-/// Learns the patterns of samples.
+/// Learns the patterns of samples. The class `NOODL` wraps it.
 #[pyclass(frozen, module = "tensornoodl._core")]
 pub(crate) struct Learner(RwLock<tensornoodl::Learner>);
 
-/// Samples as fibers, one below the other.
+/// Returns samples as the fibers of a tensor with one col.
 fn tensor<'a>(samples: &'a PyReadonlyArray2<'_, f64>) -> PyResult<Tensor<'a>> {
     let (count, features) = samples.as_array().dim();
     let places: Vec<Place> = (0..count as u32).map(|row| Place { row, col: 0 }).collect();
     let shape = Shape { features, rows: count.max(1), cols: 1 };
-    Tensor::from_fibers(shape, samples.as_slice()?, places).map_err(wrong)
+    Tensor::from_fibers(shape, samples.as_slice()?, places).map_err(py_error)
 }
 
 #[pymethods]
 impl Learner {
-    /// The learner that the first samples suggest, before it has learned from them.
+    /// A learner with the patterns of `start`, or with patterns that are found in the samples. It has not learned from them yet.
     #[staticmethod]
     #[pyo3(signature = (samples, options, start=None))]
     fn begin(
@@ -40,24 +41,24 @@ impl Learner {
         let learner = match start {
             Some(start) => tensornoodl::Learner::new(dictionary(start)?, params),
             None => {
-                let grow = options.grow(&stop);
+                let discover = options.discover_params(&stop);
                 run(py, options.jobs, &stop, |pool| {
                     pool.install(|| {
                         tensornoodl::Learner::from_tensor(
                             Arc::new(Solo),
                             &first,
                             params,
-                            grow,
+                            discover,
                             options.stream,
                         )
                     })
                 })?
             }
         };
-        learner.map(|learner| Learner(RwLock::new(learner))).map_err(wrong)
+        learner.map(|learner| Learner(RwLock::new(learner))).map_err(py_error)
     }
 
-    /// One step; what happened.
+    /// Learn from samples, and return a record of the step.
     fn learn<'py>(
         &self,
         py: Python<'py>,
@@ -70,8 +71,8 @@ impl Learner {
             learner.set_stop(stop.clone());
             Ok(learner.set_params(params).and_then(|()| pool.install(|| learner.learn(&tensor))))
         };
-        let learned = run(py, options.jobs, &stop, work)?.map_err(|error: String| mistake(error))?;
-        let step = learned.map_err(wrong)?;
+        let learned = run(py, options.jobs, &stop, work)?.map_err(|error: String| internal_error(error))?;
+        let step = learned.map_err(py_error)?;
         let record = PyDict::new(py);
         record.set_item("step", step.step)?;
         record.set_item("fibers", step.fibers)?;
@@ -85,40 +86,40 @@ impl Learner {
         Ok(record)
     }
 
-    /// Codes, samples x patterns.
+    /// Codes of samples (samples x patterns) in CSR format: starts of rows, indices, values.
     fn encode<'py>(
         &self,
         py: Python<'py>,
         samples: PyReadonlyArray2<'_, f64>,
         jobs: usize,
-    ) -> PyResult<Compressed<'py>> {
+    ) -> PyResult<Csr<'py>> {
         let (stop, tensor) = (Stop::default(), tensor(&samples)?);
         let work = |pool: &ThreadPool| {
             let learner = &*self.0.read().map_err(|error| error.to_string())?;
             Ok(pool.install(|| learner.encode_until(&stop, &tensor)))
         };
-        let codes = run(py, jobs, &stop, work)?.map_err(|error: String| mistake(error))?;
-        Ok(compressed(py, codes.map_err(wrong)?.matrix()))
+        let codes = run(py, jobs, &stop, work)?.map_err(|error: String| internal_error(error))?;
+        Ok(transposed_csr(py, codes.map_err(py_error)?.matrix()))
     }
 
-    /// m x n.
+    /// The patterns (m x n).
     fn patterns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
         read(py, &self.0, |learner| patterns(py, learner.dictionary()))
     }
 
-    /// For pickle and copy.
+    /// Supports pickle and copy.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let bytes = read(py, &self.0, |learner| postcard::to_stdvec(learner).map_err(mistake))?;
+        let bytes = read(py, &self.0, |learner| postcard::to_stdvec(learner).map_err(internal_error))?;
         let from = py.get_type::<Learner>().getattr("from_bytes")?;
         Ok((from, (PyBytes::new(py, &bytes),)))
     }
 
-    /// The way back; what does not fit together is refused.
+    /// The learner that ``__reduce__`` serialized. Bytes that are not consistent are refused.
     #[staticmethod]
     fn from_bytes(bytes: &[u8]) -> PyResult<Learner> {
-        let state = |_| wrong(tensornoodl::Error::State);
-        let learner: tensornoodl::Learner = postcard::from_bytes(bytes).map_err(state)?;
-        learner.check().map_err(wrong)?;
+        let invalid = |_| py_error(tensornoodl::Error::State);
+        let learner: tensornoodl::Learner = postcard::from_bytes(bytes).map_err(invalid)?;
+        learner.check().map_err(py_error)?;
         Ok(Learner(RwLock::new(learner)))
     }
 }

@@ -1,4 +1,4 @@
-//! Planted streams, and how near a result is to the truth.
+//! Synthetic streams with known factors, and errors of results with respect to them.
 
 use numpy::PyArray2;
 use pyo3::exceptions::{PyMemoryError, PyValueError};
@@ -7,15 +7,16 @@ use tensornoodl::Dictionary;
 use tensornoodl::metrics::Matching;
 use tensornoodl::synthetic::{Plan, Values};
 
+use crate::arrays::{dictionary, patterns};
 use crate::codes::Codes;
-use crate::model::{dictionary, patterns};
-use crate::tensor::{Labels, Tensor};
-use crate::wrong;
+use crate::errors::py_error;
+use crate::labels::Labels;
+use crate::tensor::Tensor;
 
-/// More is a slip of the pen.
+/// Largest size of a tensor. Larger values of the parameters are taken for a typing error.
 const MOST_BYTES: f64 = 1e11;
 
-/// Steps count from 1.
+/// Converts the number of a step, which counts from 1.
 fn check_step(name: &str, step: i64) -> PyResult<u64> {
     match u64::try_from(step) {
         Ok(step) if step > 0 => Ok(step),
@@ -23,11 +24,11 @@ fn check_step(name: &str, step: i64) -> PyResult<u64> {
     }
 }
 
-/// A stream whose factors are known, drawn as in the paper's experiments. The same seed gives the same stream.
+/// A synthetic stream with known factors, drawn as in the paper's experiments. The stream depends only on the parameters.
 ///
-/// Entries of B and C are not zero with the probabilities alpha and beta; they are 1 or -1, or with a floor below 1 spread from there
-/// on with variance 1. Noise is the expected length of what is added to each fiber. The last ``late`` patterns appear at ``late_step``.
-/// Everything is multiplied by ``scale``.
+/// Entries of B and C are nonzero with the probabilities alpha and beta. Nonzero entries are 1 or -1; with a floor below 1,
+/// their magnitudes are random and at least the floor, and their variance is 1. ``noise`` is the expected norm of the noise that is added to each
+/// fiber. The last ``late`` patterns appear at step ``late_step``. All values are multiplied by ``scale``.
 #[pyclass(frozen, module = "tensornoodl")]
 pub(crate) struct Planted(tensornoodl::synthetic::Planted);
 
@@ -68,28 +69,32 @@ impl Planted {
             late_step,
             seed,
         };
-        plan.check().map_err(wrong)?;
+        plan.check().map_err(py_error)?;
         if plan.bytes() > MOST_BYTES {
-            let text = format!("one tensor of this takes about {:.0} GB", plan.bytes() / 1e9);
+            let text = format!(
+                "one tensor of this takes about {:.0} GB, it must be at most {:.0} GB: use fewer features, patterns, rows or cols",
+                plan.bytes() / 1e9,
+                MOST_BYTES / 1e9
+            );
             return Err(PyMemoryError::new_err(text));
         }
-        Ok(Planted(tensornoodl::synthetic::Planted::new(plan).map_err(wrong)?))
+        Ok(Planted(tensornoodl::synthetic::Planted::new(plan).map_err(py_error)?))
     }
 
-    /// The true patterns, m x n.
+    /// The true patterns (m x n).
     #[getter]
     fn patterns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
         patterns(py, self.0.true_dictionary())
     }
 
-    /// Patterns to start from, each at this distance from a true one; the paper's 2 / ln n unless given.
+    /// Patterns to start from, each at this distance from a true one. The default distance is the paper's, 2 / ln n.
     #[pyo3(signature = (distance=None))]
     fn start<'py>(&self, py: Python<'py>, distance: Option<f64>) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let start = self.0.start(distance.unwrap_or_else(|| self.0.paper_distance()));
-        patterns(py, &start.map_err(wrong)?)
+        patterns(py, &start.map_err(py_error)?)
     }
 
-    /// The tensor of a step, from 1.
+    /// The tensor of a step; steps count from 1.
     fn tensor(&self, py: Python<'_>, step: i64) -> PyResult<Tensor> {
         let step = check_step("step", step)?;
         let planted = py.detach(|| self.0.tensor(step));
@@ -97,7 +102,7 @@ impl Planted {
         Tensor::new(py, planted.tensor, labels, None, Some(step.to_string()))
     }
 
-    /// Its true codes.
+    /// The true codes of the tensor of a step; steps count from 1.
     fn codes(&self, py: Python<'_>, step: i64) -> PyResult<Codes> {
         let step = check_step("step", step)?;
         let planted = py.detach(|| self.0.tensor(step));
@@ -112,7 +117,7 @@ impl Planted {
     }
 }
 
-/// Which found pattern stands for which true one, and with which sign: the assignment with the largest sum of |cos|.
+/// The assignment of found patterns to true ones, with signs, that maximizes the sum of |cos|.
 #[pyclass(frozen, module = "tensornoodl")]
 pub(crate) struct Match {
     matching: Matching,
@@ -130,23 +135,23 @@ impl Match {
             let text = format!("found patterns have {} features, true ones {}", lengths.0, lengths.1);
             return Err(PyValueError::new_err(text));
         }
-        let matching = Matching::new(&found, &truth).map_err(wrong)?;
+        let matching = Matching::new(&found, &truth).map_err(py_error)?;
         Ok(Match { matching, found, truth })
     }
 
-    /// |A - A*|_F / |A*|_F, up to order and sign.
+    /// The relative error of the patterns up to order and sign: |A - A*|_F / |A*|_F.
     #[getter]
     fn error(&self) -> f64 {
         self.matching.error_a(&self.found, &self.truth)
     }
 
-    /// For every true pattern the number of the found one, None where there are fewer.
+    /// For every true pattern the index of its found pattern, or None if it has none.
     #[getter]
     fn order(&self) -> Vec<Option<usize>> {
         self.matching.found.clone()
     }
 
-    /// For every true pattern the sign that the found one needs.
+    /// For every true pattern the sign (1 or -1) by which its found pattern must be multiplied.
     #[getter]
     fn signs(&self) -> Vec<f64> {
         self.matching.sign.clone()
@@ -157,25 +162,26 @@ impl Match {
         format!("<tensornoodl.Match of {found} patterns to {truth}: error {:.1e}>", self.error())
     }
 
-    /// |X - X*|_F / |X*|_F.
+    /// The relative error of the codes: |X - X*|_F / |X*|_F.
     fn error_codes(&self, found: &Codes, truth: &Codes) -> PyResult<f64> {
-        self.fits(found, truth)?;
+        self.check_codes(found, truth)?;
         Ok(self.matching.error_x(&found.codes, &truth.codes))
     }
 
-    /// Whether found codes have the signs and the support of the true ones.
+    /// Whether the found codes have the support and the signs of the true ones.
     fn same_support(&self, found: &Codes, truth: &Codes) -> PyResult<bool> {
-        self.fits(found, truth)?;
+        self.check_codes(found, truth)?;
         Ok(self.matching.same_support(&found.codes, &truth.codes))
     }
 }
 
 impl Match {
-    fn fits(&self, found: &Codes, truth: &Codes) -> PyResult<()> {
+    /// Checks that the codes belong to the dictionaries, and to the same fibers.
+    fn check_codes(&self, found: &Codes, truth: &Codes) -> PyResult<()> {
         for (codes, dictionary) in [(found, &self.found), (truth, &self.truth)] {
             let (codes, dictionary) = (codes.codes.matrix().rows(), dictionary.patterns());
             if codes != dictionary {
-                return Err(wrong(tensornoodl::Error::Patterns { codes, dictionary }));
+                return Err(py_error(tensornoodl::Error::Patterns { codes, dictionary }));
             }
         }
         if found.codes.places() != truth.codes.places() {

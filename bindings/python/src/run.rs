@@ -1,4 +1,4 @@
-//! Long work: without the interpreter's lock, on as many threads as asked for, and ended by Ctrl-C.
+//! Long computations: they release the interpreter lock, run on a given number of threads, and end on Ctrl-C.
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -11,19 +11,23 @@ use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tensornoodl::Stop;
 
-use crate::mistake;
+use crate::errors::internal_error;
 
-/// By process and number of threads.
+/// Thread pools by process id and number of threads.
 type Pools = HashMap<(u32, usize), Arc<ThreadPool>>;
 
-/// How long Ctrl-C waits at most before work is told.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// Time between two checks for Ctrl-C.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Does the work, which is given `jobs` threads, 0 for all cores. Other threads of Python go on meanwhile; Ctrl-C sets `stop`, and
-/// becomes a `KeyboardInterrupt` once the work has ended.
+/// Runs `work` with a pool of `jobs` threads; 0 means one thread for each core. Other threads of Python continue meanwhile. Ctrl-C
+/// sets `stop`, and raises `KeyboardInterrupt` once the work has ended.
 ///
-/// Locks are taken before the threads are entered: a thread that waits there for a part of its work may take up other work, which
-/// would wait for the lock that it holds itself.
+/// `work` must take its locks outside of the pool: a thread of the pool that waits for a part of its work may start other work,
+/// which would wait for a lock that the thread itself holds.
+///
+/// # Errors
+///
+/// `KeyboardInterrupt` after Ctrl-C, and `RuntimeError` if `work` panics.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     jobs: usize,
@@ -31,19 +35,20 @@ pub(crate) fn run<T: Send>(
     work: impl FnOnce(&ThreadPool) -> T + Send,
 ) -> PyResult<T> {
     let pool = pool(jobs)?;
-    let (done, mut waiting) = mpsc::channel::<()>();
+    // The worker never sends: the channel is closed when it ends.
+    let (open, mut closed) = mpsc::channel::<()>();
     let mut interrupt = None;
-    // Signals come to the thread that called, so the work is done on others.
+    // Python handles signals on the calling thread, so the work runs on another one.
     let result = thread::scope(|scope| {
         let worker = scope.spawn(move || {
-            let _done = done;
+            let _open = open;
             work(&pool)
         });
         loop {
             let ended;
-            (waiting, ended) = py.detach(move || {
-                let ended = waiting.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout);
-                (waiting, ended)
+            (closed, ended) = py.detach(move || {
+                let ended = closed.recv_timeout(SIGNAL_INTERVAL) != Err(RecvTimeoutError::Timeout);
+                (closed, ended)
             });
             if ended {
                 break;
@@ -60,23 +65,23 @@ pub(crate) fn run<T: Send>(
     }
     result.map_err(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
-        mistake(text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("a panic"))
+        internal_error(text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("a panic"))
     })
 }
 
-/// A value that threads share; what reads it waits for what changes it, and Ctrl-C ends the waiting.
+/// Reads a value that threads share. It waits while another thread changes the value; Ctrl-C ends the waiting.
 pub(crate) fn read<T, R>(
     py: Python<'_>,
     value: &RwLock<T>,
-    look: impl FnOnce(&T) -> PyResult<R>,
+    view: impl FnOnce(&T) -> PyResult<R>,
 ) -> PyResult<R>
 where
     T: Sync + Send,
 {
     loop {
         match value.try_read() {
-            Ok(value) => return look(&value),
-            Err(TryLockError::Poisoned(error)) => return Err(mistake(error)),
+            Ok(value) => return view(&value),
+            Err(TryLockError::Poisoned(error)) => return Err(internal_error(error)),
             Err(TryLockError::WouldBlock) => {
                 py.detach(|| thread::sleep(Duration::from_millis(1)));
                 py.check_signals()?;
@@ -85,22 +90,22 @@ where
     }
 }
 
-/// Most threads for each core: more only wait for each other.
-const MOST_PER_CORE: usize = 4;
+/// Largest number of threads for each core; more threads would only wait for each other.
+const MOST_THREADS_PER_CORE: usize = 4;
 
-/// Threads are made once for each number of them and process: those of a parent process do not live in its children.
+/// Returns the pool of `jobs` threads. Each process creates its pools once, because threads do not survive a fork.
 fn pool(jobs: usize) -> PyResult<Arc<ThreadPool>> {
     static POOLS: Mutex<Option<Pools>> = Mutex::new(None);
     let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
     let pools = pools.get_or_insert_default();
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let key = (std::process::id(), jobs.min(MOST_PER_CORE * cores));
+    let key = (std::process::id(), jobs.min(MOST_THREADS_PER_CORE * cores));
     if let Some(pool) = pools.get(&key) {
         return Ok(Arc::clone(pool));
     }
-    // A pool of the parent would wait for its threads for ever.
+    // Dropping a pool of the parent process would wait for threads that do not exist here.
     let parents: Vec<(u32, usize)> = pools.keys().copied().filter(|known| known.0 != key.0).collect();
     parents.iter().filter_map(|key| pools.remove(key)).for_each(std::mem::forget);
-    let pool = ThreadPoolBuilder::new().num_threads(key.1).build().map_err(mistake)?;
+    let pool = ThreadPoolBuilder::new().num_threads(key.1).build().map_err(internal_error)?;
     Ok(Arc::clone(pools.entry(key).or_insert(Arc::new(pool))))
 }

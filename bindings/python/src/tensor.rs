@@ -1,84 +1,35 @@
-//! One tensor: its non-zero fibers in an array of NumPy, their places, and the labels of its axes.
+//! One tensor: its nonzero fibers in a NumPy array, their places, and the labels of its axes.
 
-use std::sync::Arc;
-
-use numpy::ndarray::{ArrayView2, ArrayView3, Axis, s};
+use numpy::ndarray::{Axis, s};
 use numpy::{
-    Element, IntoPyArray, PyArray1, PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
-    PyReadonlyArray3, PyUntypedArrayMethods,
+    IntoPyArray, PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
+    PyUntypedArrayMethods,
 };
-use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyTuple;
 use tensornoodl::{Place, Shape};
 
-use crate::wrong;
+use crate::arrays::{as_type, contiguous, coo, gather, nonzero_places, places_array};
+use crate::errors::py_error;
+use crate::labels::Labels;
 
-/// Labels take memory, even if they are numbers.
-const MOST_INDICES: usize = 10_000_000;
-
-/// Labels of the features, the rows and the cols.
-#[derive(Clone)]
-pub(crate) struct Labels {
-    pub(crate) names: Arc<[Vec<String>; 3]>,
-    /// Whether they were given, or are indices.
-    pub(crate) given: [bool; 3],
-}
-
-impl Labels {
-    pub(crate) fn given(names: [Vec<String>; 3]) -> Labels {
-        Labels { names: Arc::new(names), given: [true; 3] }
-    }
-
-    /// Indices where no labels are given.
-    pub(crate) fn new(given: [Option<Vec<String>>; 3], shape: Shape) -> PyResult<Labels> {
-        let lengths = [shape.features, shape.rows, shape.cols];
-        let mut labels: [Vec<String>; 3] = Default::default();
-        let known = [0, 1, 2].map(|at: usize| given[at].is_some());
-        for (at, (given, length)) in given.into_iter().zip(lengths).enumerate() {
-            let Some(given) = given else {
-                if length > MOST_INDICES {
-                    let text = format!(
-                        "the shape is {shape}: an axis without labels may have {MOST_INDICES} entries; number those that occur"
-                    );
-                    return Err(PyValueError::new_err(text));
-                }
-                labels[at] = (0..length).map(|index| index.to_string()).collect();
-                continue;
-            };
-            if given.len() != length {
-                let axis = ["features", "rows", "cols"][at];
-                let text = format!("{} labels of {axis} given, {length} needed", given.len());
-                return Err(PyValueError::new_err(text));
-            }
-            let mut sorted: Vec<&String> = given.iter().collect();
-            sorted.sort_unstable();
-            if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-                let axis = ["feature", "row", "col"][at];
-                return Err(PyValueError::new_err(format!("two of the {axis} labels are {:?}", pair[0])));
-            }
-            labels[at] = given;
-        }
-        Ok(Labels { names: Arc::new(labels), given: known })
-    }
-}
-
-/// A sparse tensor of n features x J rows x K cols: its non-zero fibers and their places.
+/// A sparse tensor of n features x J rows x K cols: its nonzero fibers and their places.
 #[pyclass(frozen, module = "tensornoodl")]
 pub(crate) struct Tensor {
-    /// p x n: a row is a fiber.
+    /// p x n: one fiber in each row.
     values: Py<PyArray2<f64>>,
     places: Vec<Place>,
     pub(crate) shape: Shape,
     pub(crate) labels: Labels,
-    /// Names of the axes, where it has some.
+    /// The axes, if they have names.
     pub(crate) dims: Option<[tensornoodl_data::Axis; 3]>,
-    /// Its label in a stream.
+    /// Label of the tensor in a stream.
     pub(crate) step: Option<String>,
 }
 
 impl Tensor {
-    /// Of a tensor that was made here.
+    /// Converts a tensor of the core. Its values are moved to NumPy, not copied.
     pub(crate) fn new(
         py: Python<'_>,
         tensor: tensornoodl::Tensor<'_>,
@@ -92,7 +43,7 @@ impl Tensor {
         Ok(Tensor { values, places, shape, labels, dims, step })
     }
 
-    /// Gives `work` the tensor, as it lies in memory.
+    /// Calls `work` with the tensor as the core has it, which borrows the memory of NumPy.
     pub(crate) fn with<T>(
         &self,
         py: Python<'_>,
@@ -100,13 +51,13 @@ impl Tensor {
     ) -> PyResult<T> {
         let values = self.values.bind(py).try_readonly()?;
         let tensor = tensornoodl::Tensor::from_fibers(self.shape, values.as_slice()?, self.places.as_slice());
-        work(tensor.map_err(wrong)?)
+        work(tensor.map_err(py_error)?)
     }
 }
 
 #[pymethods]
 impl Tensor {
-    /// Fibers that lie one after the other in memory are not copied.
+    /// A tensor of fibers (p x n) at places (p x 2: row and col). Fibers in C order, float64, are not copied.
     #[staticmethod]
     #[pyo3(signature = (fibers, places, rows=None, cols=None, labels=(None, None, None), dims=None, step=None))]
     fn from_fibers(
@@ -114,8 +65,8 @@ impl Tensor {
         places: PyReadonlyArray2<'_, i64>,
         rows: Option<usize>,
         cols: Option<usize>,
-        labels: Given,
-        dims: Option<Dims>,
+        labels: GivenLabels,
+        dims: Option<DimNames>,
         step: Option<String>,
     ) -> PyResult<Tensor> {
         let values = contiguous(&fibers)?;
@@ -132,34 +83,34 @@ impl Tensor {
         let places: Option<Vec<Place>> =
             places.map(|place| place.map(|(row, col)| Place { row, col })).collect();
         let places = places.ok_or_else(|| PyValueError::new_err("places must be from 0 to 4294967294"))?;
-        let most = |of: fn(&Place) -> u32| places.iter().map(of).max().map_or(1, |most| most as usize + 1);
+        let length = |of: fn(&Place) -> u32| places.iter().map(of).max().map_or(1, |last| last as usize + 1);
         let (rows, cols) =
-            (rows.unwrap_or_else(|| most(|at| at.row)), cols.unwrap_or_else(|| most(|at| at.col)));
+            (rows.unwrap_or_else(|| length(|at| at.row)), cols.unwrap_or_else(|| length(|at| at.col)));
         let shape = Shape { features, rows, cols };
         let outside = |place: &&Place| place.row as usize >= rows || place.col as usize >= cols;
         if let Some(&place) = places.iter().find(outside) {
-            return Err(wrong(tensornoodl::Error::PlaceOutOfBounds { place, shape }));
+            return Err(py_error(tensornoodl::Error::PlaceOutOfBounds { place, shape }));
         }
         let labels = Labels::new([labels.0, labels.1, labels.2], shape)?;
         Ok(Tensor { values: values.unbind(), places, shape, labels, dims: axes(dims), step })
     }
 
-    /// An array of features x rows x cols. Where no fiber is zero and the features lie next to each other in memory (order F), it
-    /// is not copied.
+    /// A tensor of an array of features x rows x cols. The array is not copied if no fiber is zero and the features are contiguous
+    /// in memory (Fortran order).
     #[staticmethod]
     #[pyo3(signature = (array, labels=(None, None, None), dims=None, step=None))]
     fn from_dense(
         array: Bound<'_, PyAny>,
-        labels: Given,
-        dims: Option<Dims>,
+        labels: GivenLabels,
+        dims: Option<DimNames>,
         step: Option<String>,
     ) -> PyResult<Tensor> {
         let py = array.py();
         let (shape, places, values) = if let Ok(array) = array.extract::<PyReadonlyArray3<'_, f64>>() {
             let view = array.as_array();
-            let (shape, places) = nonzero(py, &view)?;
+            let (shape, places) = nonzero_places(py, &view)?;
             if array.is_fortran_contiguous() && places.len() == shape.rows * shape.cols {
-                // The memory of n x J x K is that of JK x n.
+                // An array n x J x K in Fortran order has the memory of an array JK x n in C order.
                 let values = array.transpose()?.reshape([places.len(), shape.features])?;
                 (shape, places, values.unbind())
             } else {
@@ -169,7 +120,7 @@ impl Tensor {
             }
         } else if let Ok(array) = array.extract::<PyReadonlyArray3<'_, f32>>() {
             let view = array.as_array();
-            let (shape, places) = nonzero(py, &view)?;
+            let (shape, places) = nonzero_places(py, &view)?;
             let values = py.detach(|| gather(&view, &places));
             let values = values.into_pyarray(py).reshape([places.len(), shape.features])?;
             (shape, places, values.unbind())
@@ -180,7 +131,7 @@ impl Tensor {
         Ok(Tensor { values, places, shape, labels, dims: axes(dims), step })
     }
 
-    /// Entries of a tensor: coordinates (3 x nnz) and values. Those at the same position are added.
+    /// A tensor of entries: coordinates (3 x nnz: feature, row and col) and values. Entries with equal coordinates are added.
     #[staticmethod]
     #[pyo3(signature = (coords, values, shape, labels=(None, None, None), dims=None, step=None))]
     fn from_coords(
@@ -188,8 +139,8 @@ impl Tensor {
         coords: PyReadonlyArray2<'_, i64>,
         values: PyReadonlyArray1<'_, f64>,
         shape: (usize, usize, usize),
-        labels: Given,
-        dims: Option<Dims>,
+        labels: GivenLabels,
+        dims: Option<DimNames>,
         step: Option<String>,
     ) -> PyResult<Tensor> {
         let (coords, values) = (coords.as_array(), values.as_array());
@@ -213,16 +164,16 @@ impl Tensor {
             tensornoodl::Tensor::from_triplets(shape, &entries)
         });
         let labels = Labels::new([labels.0, labels.1, labels.2], shape)?;
-        Tensor::new(py, tensor.map_err(wrong)?, labels, axes(dims), step)
+        Tensor::new(py, tensor.map_err(py_error)?, labels, axes(dims), step)
     }
 
-    /// (n, J, K).
+    /// The numbers of features, rows and cols: (n, J, K).
     #[getter]
     fn shape(&self) -> (usize, usize, usize) {
         (self.shape.features, self.shape.rows, self.shape.cols)
     }
 
-    /// p x n: a row is a fiber. It is the memory of the tensor, so it can only be read.
+    /// The nonzero fibers (p x n), one in each row: a read-only view of the tensor's memory.
     #[getter]
     fn fibers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let view = self.values.bind(py).call_method0("view")?;
@@ -230,10 +181,10 @@ impl Tensor {
         Ok(view)
     }
 
-    /// p x 2: row and col of every fiber.
+    /// Row and col of every fiber (p x 2).
     #[getter]
     fn places<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<i64>>> {
-        pairs(py, &self.places)
+        places_array(py, &self.places)
     }
 
     /// Labels of the features.
@@ -254,19 +205,19 @@ impl Tensor {
         self.labels.names[2].clone()
     }
 
-    /// Names of the axes, if it has some.
+    /// Names of the axes, or None.
     #[getter]
     fn dims(&self) -> Option<(String, String, String)> {
         self.dims.as_ref().map(|[feature, row, col]| (feature.to_string(), row.to_string(), col.to_string()))
     }
 
-    /// Its label in a stream, if it has one.
+    /// Label of the tensor in a stream, or None.
     #[getter]
     fn step(&self) -> Option<String> {
         self.step.clone()
     }
 
-    /// The whole array, n x J x K, zeros and all.
+    /// The tensor as a dense array (n x J x K).
     fn todense<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let dense = py.import("numpy")?.call_method1("zeros", (self.shape(),))?;
         let array = dense.cast::<PyArray3<f64>>()?.try_readwrite();
@@ -278,7 +229,7 @@ impl Tensor {
         Ok(dense)
     }
 
-    /// For ``numpy.asarray``.
+    /// The tensor as a dense array, for ``numpy.asarray``.
     #[pyo3(signature = (dtype=None, copy=None))]
     fn __array__<'py>(
         &self,
@@ -289,7 +240,7 @@ impl Tensor {
         as_type(self.todense(py)?, dtype, copy)
     }
 
-    /// The same as an array of the package sparse.
+    /// The tensor as a ``sparse.COO``.
     fn to_sparse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let values = self.values.bind(py).try_readonly()?;
         let (mut coords, mut data): ([Vec<i64>; 3], Vec<f64>) = Default::default();
@@ -305,7 +256,7 @@ impl Tensor {
         coo(py, coords, data.into_pyarray(py), self.shape())
     }
 
-    /// For pickle and copy.
+    /// Supports pickle and copy.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let given = |at: usize| self.labels.given[at].then(|| &self.labels.names[at]);
         let parts = (
@@ -327,126 +278,19 @@ impl Tensor {
     }
 }
 
-/// The array that NumPy asks for; it is always a new one.
-pub(crate) fn as_type<'py>(
-    dense: Bound<'py, PyAny>,
-    dtype: Option<Bound<'py, PyAny>>,
-    copy: Option<bool>,
-) -> PyResult<Bound<'py, PyAny>> {
-    if copy == Some(false) {
-        return Err(PyValueError::new_err("a dense array of it is always a copy"));
-    }
-    match dtype {
-        Some(dtype) => dense.call_method1("astype", (dtype,)),
-        None => Ok(dense),
-    }
-}
+/// Labels of the features, the rows and the cols, each of them optional.
+type GivenLabels = (Option<Vec<String>>, Option<Vec<String>>, Option<Vec<String>>);
 
-/// An array of the package sparse.
-pub(crate) fn coo<'py>(
-    py: Python<'py>,
-    coords: Bound<'py, PyArray2<i64>>,
-    values: Bound<'py, PyArray1<f64>>,
-    shape: (usize, usize, usize),
-) -> PyResult<Bound<'py, PyAny>> {
-    let named = PyDict::new(py);
-    named.set_item("shape", shape)?;
-    py.import("sparse")?.getattr("COO")?.call((coords, values), Some(&named))
-}
+/// Names of the axes, or expressions such as `month(time)`.
+type DimNames = [String; 3];
 
-/// Labels of features, rows and cols, where they are given.
-type Given = (Option<Vec<String>>, Option<Vec<String>>, Option<Vec<String>>);
-
-/// Names of the axes, or what they are made of.
-type Dims = [String; 3];
-
-/// A name that looks like a function, but is none, is a name.
-fn axes(dims: Option<Dims>) -> Option<[tensornoodl_data::Axis; 3]> {
+/// Parses the names of the axes. A text that is not a valid expression is the name of a column.
+fn axes(dims: Option<DimNames>) -> Option<[tensornoodl_data::Axis; 3]> {
     let axis = |name: String| name.parse().unwrap_or(tensornoodl_data::Axis::Column(name));
     dims.map(|dims| dims.map(axis))
 }
 
-/// p x 2.
-pub(crate) fn pairs<'py>(py: Python<'py>, places: &[Place]) -> PyResult<Bound<'py, PyArray2<i64>>> {
-    let numbers: Vec<i64> = places.iter().flat_map(|at| [i64::from(at.row), i64::from(at.col)]).collect();
-    PyArray1::from_vec(py, numbers).reshape([places.len(), 2])
-}
-
-/// The highest index is left free, so that there is a length for every tensor.
+/// Converts an index. `u32::MAX` is not allowed, so that the length of the axis is a `u32`, too.
 fn index(number: i64) -> Option<u32> {
     u32::try_from(number).ok().filter(|index| *index < u32::MAX)
-}
-
-/// Fibers in double precision, one after the other: the array itself, if it is that already.
-pub(crate) fn contiguous<'py>(fibers: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-    if let Ok(array) = fibers.cast::<PyArray2<f64>>()
-        && array.is_c_contiguous()
-    {
-        // Its shape may change, that of a view of our own does not.
-        return Ok(array.call_method0("view")?.cast_into()?);
-    }
-    let copy = |view: ArrayView2<'_, f64>| view.iter().copied().collect::<Vec<f64>>();
-    let (shape, values) = if let Ok(array) = fibers.extract::<PyReadonlyArray2<'_, f64>>() {
-        ([array.shape()[0], array.shape()[1]], copy(array.as_array()))
-    } else if let Ok(array) = fibers.extract::<PyReadonlyArray2<'_, f32>>() {
-        let values = array.as_array().iter().map(|value| f64::from(*value)).collect();
-        ([array.shape()[0], array.shape()[1]], values)
-    } else {
-        return Err(PyTypeError::new_err("an array of two dimensions, float64 or float32, is needed"));
-    };
-    values.into_pyarray(fibers.py()).reshape(shape)
-}
-
-/// Where fibers are not zero, in the order of the unfolding.
-fn nonzero<T: Element + Copy + Into<f64> + Sync>(
-    py: Python<'_>,
-    array: &ArrayView3<'_, T>,
-) -> PyResult<(Shape, Vec<Place>)> {
-    let (features, rows, cols) = array.dim();
-    let shape = Shape { features, rows, cols };
-    if array.is_empty() {
-        return Err(wrong(tensornoodl::Error::Shape(shape)));
-    }
-    let places = py.detach(|| {
-        let mut seen = Vec::new();
-        seen.try_reserve_exact(rows * cols).ok()?;
-        seen.resize(rows * cols, false);
-        // Lanes of features lie next to each other, or planes of them do.
-        if array.strides()[0] == 1 {
-            for col in 0..cols {
-                for row in 0..rows {
-                    let fiber = array.slice(s![.., row, col]);
-                    seen[col * rows + row] = fiber.iter().any(|value| (*value).into() != 0.0);
-                }
-            }
-        } else {
-            for plane in array.axis_iter(Axis(0)) {
-                for ((row, col), value) in plane.indexed_iter() {
-                    seen[col * rows + row] |= (*value).into() != 0.0;
-                }
-            }
-        }
-        let place = |at: usize| Place { row: (at % rows) as u32, col: (at / rows) as u32 };
-        Some((0..rows * cols).filter(|at| seen[*at]).map(place).collect())
-    });
-    let places = places.ok_or_else(|| PyMemoryError::new_err(format!("no memory for the shape {shape}")))?;
-    Ok((shape, places))
-}
-
-/// Fibers that are gathered at a time: the planes they come from are read along.
-const TOGETHER: usize = 64;
-
-/// The fibers at these places, one after the other.
-fn gather<T: Copy + Into<f64>>(array: &ArrayView3<'_, T>, places: &[Place]) -> Vec<f64> {
-    let features = array.dim().0;
-    let mut values = vec![0.0; features * places.len()];
-    for (fibers, places) in values.chunks_mut(features * TOGETHER).zip(places.chunks(TOGETHER)) {
-        for feature in 0..features {
-            for (fiber, place) in places.iter().enumerate() {
-                fibers[fiber * features + feature] =
-                    array[[feature, place.row as usize, place.col as usize]].into();
-            }
-        }
-    }
-    values
 }

@@ -1,4 +1,4 @@
-"""What several tests need."""
+"""Fixtures that several tests share."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def planted() -> tn.Planted:
 
 @pytest.fixture(scope="session")
 def fitted(planted: tn.Planted) -> tn.TensorNOODL:
-    """Never changed by a test: they copy it first."""
+    """A fitted model. Tests must copy it before they change it."""
     return tn.TensorNOODL().fit(planted.tensor(t) for t in range(1, 6))

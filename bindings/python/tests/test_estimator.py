@@ -1,4 +1,4 @@
-"""What the estimator of tensors promises."""
+"""Tests of the estimator TensorNOODL."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_planted_stream_is_recovered_exactly(planted: tn.Planted, fitted: tn.T
     assert match.same_support(codes, truth) and match.error_codes(codes, truth) < 1e-10
     back = fitted.inverse_transform(codes)
     assert np.abs(back.todense() - tensor.todense()).max() < 1e-10
-    # Codes in any form lead back, too.
+    # inverse_transform takes codes in any form.
     for other in (codes.todense(), codes.to_sparse()):
         assert np.array_equal(fitted.inverse_transform(other).todense(), back.todense())
     rows, cols, share = codes.factors()
@@ -52,7 +52,7 @@ def test_fit_is_partial_fit_step_by_step(planted: tn.Planted) -> None:
         assert steps.partial_fit(tensor) is steps
     assert np.array_equal(whole.components_, steps.components_)
     assert whole.n_steps_ == steps.n_steps_ == 4 and whole.step_labels_ == ["1", "2", "3", "4"]
-    # And forgets what was before.
+    # fit discards what was learned before.
     assert np.array_equal(whole.fit(tensors[:2]).components_, tn.TensorNOODL().fit(tensors[:2]).components_)
 
 
@@ -85,7 +85,7 @@ def test_attributes_have_their_shapes_and_labels(fitted: tn.TensorNOODL) -> None
     assert groups[0].share > 0.999 and groups[0].known is None
 
 
-def test_peers_take_the_factors(planted: tn.Planted, fitted: tn.TensorNOODL) -> None:
+def test_factors_are_exchanged_with_tensorly_and_pyttb(planted: tn.Planted, fitted: tn.TensorNOODL) -> None:
     tensor = planted.tensor(5).todense()
     weights, factors = fitted.cp_tensor()
     assert np.abs(tensorly.cp_to_tensor((weights, factors)) - tensor).max() < 1e-10
@@ -93,13 +93,13 @@ def test_peers_take_the_factors(planted: tn.Planted, fitted: tn.TensorNOODL) -> 
     ktensor = fitted.to_ktensor()
     assert isinstance(ktensor, pyttb.ktensor)
     assert np.abs(ktensor.full().data - tensor).max() < 1e-10
-    # And ours takes theirs to start from.
+    # init takes the CP tensors of both packages.
     for start in (tensorly.cp_tensor.CPTensor((weights, factors)), ktensor):
         again = tn.TensorNOODL(init=start).fit([planted.tensor(6)])
         assert tn.match(again.components_, planted.patterns).error < 1e-10
 
 
-def test_starts_are_taken_and_left_alone(planted: tn.Planted, fitted: tn.TensorNOODL) -> None:
+def test_init_is_used_and_not_changed(planted: tn.Planted, fitted: tn.TensorNOODL) -> None:
     start = planted.start(0.3)
     kept = start.copy()
     model = tn.TensorNOODL(init=start).fit(planted.tensor(t) for t in range(1, 9))
@@ -114,7 +114,7 @@ def test_starts_are_taken_and_left_alone(planted: tn.Planted, fitted: tn.TensorN
         tn.TensorNOODL(init=np.ones((2, 7))).fit(planted.tensor(1))
 
 
-def test_what_was_learned_elsewhere_goes_on_in_other_data(planted: tn.Planted, fitted: tn.TensorNOODL) -> None:
+def test_a_fitted_model_continues_on_data_with_other_labels(planted: tn.Planted, fitted: tn.TensorNOODL) -> None:
     tensor = planted.tensor(7)
     rows = [f"p{j}" for j in range(30)]
     named = tn.from_fibers(tensor.fibers, tensor.places, (30, 25), rows=rows)
@@ -124,7 +124,7 @@ def test_what_was_learned_elsewhere_goes_on_in_other_data(planted: tn.Planted, f
         tn.TensorNOODL(init=fitted, recipe="scale").fit([named])
 
 
-def test_loading_restores_what_it_was_told(tmp_path: Path, planted: tn.Planted) -> None:
+def test_load_restores_the_parameters(tmp_path: Path, planted: tn.Planted) -> None:
     model = tn.TensorNOODL(init=planted.start(0.3), eta_a=4.0, tau=0.2, recipe="scale", random_state=5)
     model.fit([planted.tensor(1)]).save(tmp_path / "m")
     told = tn.load(tmp_path / "m").get_params()
@@ -132,17 +132,17 @@ def test_loading_restores_what_it_was_told(tmp_path: Path, planted: tn.Planted) 
     assert {name: told[name] for name in expected} == expected
 
 
-def test_steps_and_patterns_are_found_by_their_names(fitted: tn.TensorNOODL) -> None:
+def test_steps_are_found_by_index_or_label_and_patterns_have_a_positive_peak(fitted: tn.TensorNOODL) -> None:
     assert np.array_equal(fitted.factors("3")[0], fitted.factors(2)[0])
     for wrong in ("9", 5, -6):
         with pytest.raises(IndexError, match="step is"):
             fitted.factors(wrong)
-    # The sign of a pattern is free: its largest entry is above 0.
+    # The sign of a pattern is arbitrary, so it is chosen such that the largest entry is positive.
     largest = np.abs(fitted.components_).argmax(axis=1)
     assert (fitted.components_[np.arange(6), largest] > 0).all()
 
 
-def test_one_tensor_where_one_is_needed(fitted: tn.TensorNOODL, planted: tn.Planted) -> None:
+def test_tuples_of_tensors_reprs_and_wrong_arguments_of_planted_and_match(fitted: tn.TensorNOODL, planted: tn.Planted) -> None:
     tensors = (planted.tensor(1), planted.tensor(2))
     assert np.array_equal(tn.TensorNOODL().fit(tensors).components_, tn.TensorNOODL().fit(list(tensors)).components_)
     assert repr(planted).startswith("<tensornoodl.Planted: 6 patterns, 40 x 30 x 25")
@@ -159,14 +159,14 @@ def test_one_tensor_where_one_is_needed(fitted: tn.TensorNOODL, planted: tn.Plan
         tn.match(np.ones((2, 3)), planted.patterns)
 
 
-def test_the_papers_step_is_there(planted: tn.Planted) -> None:
+def test_the_papers_step_learns(planted: tn.Planted) -> None:
     stream = [planted.tensor(t) for t in range(1, 30)]
     model = tn.TensorNOODL(init=planted.start(0.3), eta_a=4.0).fit(stream)
     errors = tn.match(model.components_, planted.patterns).error
     assert errors < 0.1 and model.n_patterns_ == 6
 
 
-def test_what_it_is_told_later_counts(planted: tn.Planted) -> None:
+def test_parameters_may_change_between_steps(planted: tn.Planted) -> None:
     model = tn.TensorNOODL().fit(planted.tensor(1))
     assert model.history_[-1]["passes"] > 1
     model.partial_fit(planted.tensor(2))
@@ -197,18 +197,18 @@ def test_features_must_be_those_of_the_model(planted: tn.Planted, fitted: tn.Ten
         fitted.transform(other)
 
 
-def test_fewer_patterns_than_asked_for_are_told(planted: tn.Planted) -> None:
+def test_fewer_patterns_than_requested_give_a_warning(planted: tn.Planted) -> None:
     with pytest.warns(UserWarning, match="99 patterns were asked for, there are"):
         tn.TensorNOODL(99).fit(planted.tensor(1))
 
 
-def test_steps_have_labels_of_their_own(planted: tn.Planted) -> None:
+def test_labels_of_steps_are_distinct(planted: tn.Planted) -> None:
     tensor = planted.tensor(2)
     model = tn.TensorNOODL().fit([tensor, tensor.todense(), tensor])
     assert model.step_labels_ == ["2", "2 (2)", "2 (3)"]
 
 
-def test_new_rows_and_cols_take_their_place(planted: tn.Planted) -> None:
+def test_new_rows_and_cols_are_appended(planted: tn.Planted) -> None:
     tensor = planted.tensor(1)
 
     def named(first: int) -> tn.Tensor:
@@ -220,7 +220,7 @@ def test_new_rows_and_cols_take_their_place(planted: tn.Planted) -> None:
     assert model.row_labels_ == [f"p{j}" for j in range(40)] and len(model.col_labels_) == 35
     first, second = model.factors(0)[0], model.factors(1)[0]
     assert np.allclose(np.abs(second[10:]), np.abs(first[:30]), atol=1e-6) and not second[:10].any()
-    # In another order, the same rows.
+    # Known labels are recognized in any order.
     model.partial_fit(named(0))
     assert len(model.row_labels_) == 40 and model.n_steps_ == 3
 
@@ -237,13 +237,13 @@ def test_features_are_aligned_by_label(planted: tn.Planted, fitted: tn.TensorNOO
         fitted.transform(unknown)
 
 
-def test_files_are_whole_and_the_programs(tmp_path: Path, planted: tn.Planted, fitted: tn.TensorNOODL) -> None:
+def test_files_are_atomic_and_damaged_files_are_refused(tmp_path: Path, planted: tn.Planted, fitted: tn.TensorNOODL) -> None:
     path = tmp_path / "model.safetensors"
     fitted.save(path)
     for loaded in (tn.load(path), tn.TensorNOODL.load(str(path))):
         assert np.array_equal(loaded.components_, fitted.components_)
         assert loaded.history_ == fitted.history_
-    # What was loaded goes on as if nothing had happened.
+    # A loaded model continues to learn exactly as the original does.
     loaded = tn.load(path).partial_fit(planted.tensor(6))
     assert np.array_equal(loaded.components_, copy.copy(fitted).partial_fit(planted.tensor(6)).components_)
     page = tmp_path / "model.html"
@@ -260,7 +260,7 @@ def test_files_are_whole_and_the_programs(tmp_path: Path, planted: tn.Planted, f
 
 
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
-def test_copies_are_apart(again: object, planted: tn.Planted, fitted: tn.TensorNOODL) -> None:
+def test_copies_are_independent(again: object, planted: tn.Planted, fitted: tn.TensorNOODL) -> None:
     assert callable(again)
     other = again(fitted)
     before = fitted.components_
@@ -269,7 +269,7 @@ def test_copies_are_apart(again: object, planted: tn.Planted, fitted: tn.TensorN
     assert np.array_equal(fitted.components_, before) and not np.array_equal(other.components_, before)
 
 
-def test_it_is_an_estimator(fitted: tn.TensorNOODL) -> None:
+def test_the_protocols_of_scikit_learn(fitted: tn.TensorNOODL) -> None:
     model = tn.TensorNOODL(4, recipe="scale", n_jobs=1)
     assert repr(model) == "TensorNOODL(n_patterns=4, recipe='scale', n_jobs=1)"
     other = clone(model)
@@ -316,13 +316,13 @@ def test_wrong_parameters_are_refused(
     assert text in str(caught.value)
 
 
-def test_noise_has_no_patterns_unless_asked_for() -> None:
+def test_noise_has_no_patterns() -> None:
     noise = np.random.default_rng(0).normal(size=(50, 20, 20))
-    with pytest.raises(ValueError, match="no pattern is clearer than chance .* n_patterns=N takes the N clearest"):
+    with pytest.raises(ValueError, match="no pattern is clearer than chance .* use n_patterns=N to accept the N strongest"):
         tn.TensorNOODL().fit(noise)
     with pytest.raises(ValueError, match="no two fibers share anything"):
         tn.TensorNOODL(2).fit(noise)
-    # In a stream there may be some later.
+    # A stream may begin without patterns, because later tensors may have some.
     assert tn.TensorNOODL().partial_fit(noise).components_.shape == (0, 50)
 
 
@@ -352,12 +352,12 @@ def test_figures_of_every_kind(tmp_path: Path, fitted: tn.TensorNOODL) -> None:
     figure.savefig(tmp_path / "all.png")
     fitted.plot(2).savefig(tmp_path / "one.png")
     assert (tmp_path / "one.png").stat().st_size > 5000
-    with pytest.raises(IndexError, match="pattern is 6, there are 6 of them"):
+    with pytest.raises(IndexError, match="pattern is 6, there are 6 patterns"):
         fitted.plot(6)
 
 
 def test_threads_may_share_a_model() -> None:
-    """Learning, coding and reading at the same time: each waits for the other, and none for itself."""
+    """Several threads learn, encode and read at the same time without a deadlock."""
     code = '''
 import threading, tensornoodl as tn
 p = tn.Planted(features=100, patterns=100, rows=200, cols=200)
@@ -373,7 +373,7 @@ print(model.n_steps_)
     assert done.stdout == "51\n", done.stderr
 
 
-def test_other_threads_go_on() -> None:
+def test_other_threads_run_while_one_learns() -> None:
     large = tn.Planted(features=200, patterns=200, rows=200, cols=200)
     model, tensor = tn.TensorNOODL(init=large.start()), large.tensor(1)
     model.partial_fit(tensor)
@@ -393,8 +393,8 @@ def test_other_threads_go_on() -> None:
     assert counted > 50 and model.n_steps_ == 2
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_an_interrupt_ends_it_cleanly() -> None:
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+def test_an_interrupted_step_changes_nothing() -> None:
     large = tn.Planted(features=300, patterns=600, rows=400, cols=400)
     tensor = large.tensor(1)
     model = tn.TensorNOODL(init=large.start(), passes=1000)
@@ -403,14 +403,14 @@ def test_an_interrupt_ends_it_cleanly() -> None:
     with pytest.raises(KeyboardInterrupt):
         model.fit(tensor)
     assert time.monotonic() - begun < 10
-    # As if it had not begun, and ready to begin again.
+    # The model is as before fit, and can be fitted again.
     with pytest.raises(tn.NotFittedError):
         model.components_  # noqa: B018
     model.set_params(passes=1).fit(tensor)
     before = model.components_
     few = tn.from_fibers(tensor.fibers[:200], tensor.places[:200], tensor.shape[1:])
     codes = model.transform(few).todense()
-    # What it was told for the step is forgotten with it.
+    # The parameters of an interrupted step are discarded.
     model.set_params(passes=1000, tau=3.0)
     threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
@@ -421,7 +421,7 @@ def test_an_interrupt_ends_it_cleanly() -> None:
     assert tn.TensorNOODL().fit(small.tensor(1)).n_steps_ == 1
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_it_works_in_a_child_process(planted: tn.Planted, fitted: tn.TensorNOODL) -> None:
     expected = fitted.transform(planted.tensor(2)).todense()
     with warnings.catch_warnings():
@@ -433,8 +433,8 @@ def test_it_works_in_a_child_process(planted: tn.Planted, fitted: tn.TensorNOODL
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_numpy_is_all_it_needs() -> None:
-    """The heavy packages are imported only when they are asked for."""
+def test_the_import_loads_only_numpy() -> None:
+    """Large packages are imported only when a function needs them."""
     code = (
         "import sys, tensornoodl, numpy\n"
         "heavy = {'sklearn', 'scipy', 'pandas', 'xarray', 'matplotlib', 'sparse', 'polars', 'pyarrow'}\n"

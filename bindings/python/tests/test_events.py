@@ -1,4 +1,4 @@
-"""Tables of events, from files and from memory."""
+"""Tests of tables of events, in files and in memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import tensornoodl as tn
 
 @pytest.fixture(scope="module")
 def mail() -> pd.DataFrame:
-    """Three groups with habits of their own, over eight weeks."""
+    """Mails of three groups over eight weeks; each group writes at hours of its own."""
     rng = np.random.default_rng(0)
     habits = [(0, 8, [9, 10, 11]), (8, 16, [14, 15]), (16, 24, [20, 21, 22, 23])]
     rows = []
@@ -41,7 +41,7 @@ def mail() -> pd.DataFrame:
 AXES = {"feature": "hour(time)", "row": "sender", "col": "receiver"}
 
 
-def test_every_kind_of_table_is_the_same(mail: pd.DataFrame, tmp_path: Path) -> None:
+def test_every_kind_of_table_gives_the_same_tensors(mail: pd.DataFrame, tmp_path: Path) -> None:
     mail.to_csv(tmp_path / "mail.csv", index=False)
     mail.to_parquet(tmp_path / "mail.parquet")
     polars = pl.from_pandas(mail)
@@ -78,7 +78,7 @@ def test_a_stream_of_events_has_steps(mail: pd.DataFrame) -> None:
     assert part.steps == events.steps[2:4] and np.array_equal(part[0].fibers, events[2].fibers)
     with pytest.raises(IndexError, match="steps"):
         events[99]
-    with pytest.raises(IndexError, match='it has no step "never"'):
+    with pytest.raises(IndexError, match='the stream has no step "never"'):
         events["never"]
     assert repr(events).startswith("<tensornoodl.Events of a table: 24 x 24 x 24, 9 steps")
     assert "non-zero fibers" in repr(events[0])
@@ -88,7 +88,7 @@ def test_a_stream_of_events_has_steps(mail: pd.DataFrame) -> None:
         steps.partial_fit(week)
     assert np.array_equal(whole.components_, steps.components_)
     assert whole.step_labels_ == events.steps
-    assert whole._known.kind()[0] == "line"
+    assert whole._fitted_model.kind()[0] == "line"
 
 
 def test_groups_are_found_and_compared(mail: pd.DataFrame) -> None:
@@ -104,8 +104,8 @@ def test_groups_are_found_and_compared(mail: pd.DataFrame) -> None:
     assert all(len(group.rows) == 8 for group in first)
 
 
-def test_whole_numbers_are_labels_whatever_they_are_kept_as() -> None:
-    """One missing value makes pandas keep a column of whole numbers as floats."""
+def test_whole_numbers_stored_as_floats_keep_their_labels() -> None:
+    """A missing value makes pandas store a column of whole numbers as floats."""
     frame = pd.DataFrame({"a": [1, 2, None, 3], "b": [2, 3, 1, 1], "c": [1, 1, 1, 1]})
     events = tn.from_events(frame, feature="c", row="a", col="b", square=True, names={1: "one"})
     assert events.rows == ["one", "2", "3"] and events.tally["missing"] == 1
@@ -139,7 +139,7 @@ def test_values_and_filters(mail: pd.DataFrame) -> None:
         ({"names": "none.csv(id,name)"}, FileNotFoundError, "none.csv"),
     ],
 )
-def test_wrong_questions_are_refused(
+def test_wrong_arguments_are_refused(
     change: dict[str, object], error: type[Exception], text: str, mail: pd.DataFrame
 ) -> None:
     with pytest.raises(error) as caught:
@@ -147,7 +147,7 @@ def test_wrong_questions_are_refused(
     assert text in str(caught.value)
 
 
-def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
+def test_inputs_that_are_not_tables_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="the table is of type dict, it must be a path, or have an Arrow C stream"):
         tn.from_events({"a": [1]}, feature="a", row="a", col="a")
     with pytest.raises(TypeError, match=r"LazyFrame, which is not computed yet: call collect\(\) first"):
@@ -159,7 +159,7 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
         tn.from_events(lists, feature="b", row="a", col="b")
 
 
-def test_an_endless_table_is_stopped() -> None:
+def test_an_endless_table_is_interrupted() -> None:
     batch = pa.table({"a": [1, 2]}).to_batches()[0]
     endless = pa.RecordBatchReader.from_batches(batch.schema, itertools.repeat(batch))
     threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
@@ -167,9 +167,9 @@ def test_an_endless_table_is_stopped() -> None:
         tn.from_events(endless, feature="a", row="a", col="a")
 
 
-@pytest.mark.skipif("NOODL" not in os.environ, reason="NOODL does not say where the program is")
+@pytest.mark.skipif("NOODL" not in os.environ, reason="the environment variable NOODL does not name the program")
 def test_the_program_and_the_package_agree(mail: pd.DataFrame, tmp_path: Path) -> None:
-    """The same table gives the same patterns and factors, and each reads the other's file."""
+    """Program and package give equal patterns and factors for a table, and read each other's model files."""
     noodl = os.environ["NOODL"]
     table = tmp_path / "mail.csv"
     mail.to_csv(table, index=False)

@@ -1,4 +1,4 @@
-"""The examples run, their pages are what they give, and their types are right."""
+"""Tests of the examples: they run, their pages show their current output, and their types check."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ WITH_DATA = ("emails", "shots")
 def run(folder: Path, *command: object, **changed: str | None) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "MPLBACKEND": "agg", **changed}
     kept = {name: value for name, value in environment.items() if value is not None}
-    words = [sys.executable, *map(str, command)]
-    return subprocess.run(words, cwd=folder, env=kept, capture_output=True, text=True, timeout=300)
+    arguments = [sys.executable, *map(str, command)]
+    return subprocess.run(arguments, cwd=folder, env=kept, capture_output=True, text=True, timeout=300)
 
 
-def test_all_are_there() -> None:
+def test_the_examples_are_those_of_the_gallery() -> None:
     assert NAMES == ["emails", "recovery", "shots", "stream"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_runs_as_a_script(name: str, tmp_path: Path) -> None:
+def test_an_example_runs_as_a_script(name: str, tmp_path: Path) -> None:
     done = run(tmp_path, "-W", "error", EXAMPLES / f"{name}.py")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -39,14 +39,14 @@ def test_runs_as_a_script(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", WITH_DATA)
-def test_says_what_is_missing(name: str, tmp_path: Path) -> None:
+def test_an_example_without_its_data_says_so(name: str, tmp_path: Path) -> None:
     done = run(tmp_path, EXAMPLES / f"{name}.py", NOODL_DATA=None)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("This example needs") and done.stdout.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
-def test_pages_are_what_examples_give(tmp_path: Path) -> None:
+def test_pages_show_the_output_of_the_examples(tmp_path: Path) -> None:
     done = run(tmp_path, EXAMPLES / "make.py", "--check")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("\n") == len(NAMES)
@@ -58,7 +58,7 @@ def test_pages_without_data_are_skipped(tmp_path: Path) -> None:
     assert [line.split(". ")[0] for line in done.stdout.splitlines()] == [f"{name}: skipped" for name in WITH_DATA]
 
 
-def test_another_page_is_noticed(tmp_path: Path) -> None:
+def test_a_page_that_differs_is_reported(tmp_path: Path) -> None:
     copy = tmp_path / "bindings" / "python" / "examples"
     copy.mkdir(parents=True)
     for name in ("make", "stream"):
@@ -82,7 +82,7 @@ def test_pages_and_pictures_are_small() -> None:
         assert picture.stat().st_size < 100_000, picture.name
 
 
-def test_types_are_right() -> None:
+def test_types_check() -> None:
     pytest.importorskip("mypy")
     done = run(EXAMPLES.parent, "-m", "mypy", "--strict", "examples")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Whatever a tensor is kept in, the result is the same."""
+"""Tests of inputs: the result does not depend on the type that holds a tensor."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_every_kind_of_tensor_gives_the_same_bits(planted: tn.Planted, fitted: t
         assert np.array_equal(fitted.transform(kind).todense(), fitted.transform(tensor).todense()), name
 
 
-def test_single_precision_and_whole_numbers_are_taken(fitted: tn.TensorNOODL, planted: tn.Planted) -> None:
+def test_single_precision_and_whole_numbers_are_accepted(fitted: tn.TensorNOODL, planted: tn.Planted) -> None:
     tensor = planted.tensor(9)
     single = fitted.transform(tensor.todense().astype(np.float32))
     assert np.abs(single.todense() - fitted.transform(tensor).todense()).max() < 1e-5
@@ -73,7 +73,7 @@ def test_single_precision_and_whole_numbers_are_taken(fitted: tn.TensorNOODL, pl
     assert as_tensor(counts.astype(bool)).fibers.tolist() == [[0.0, 1.0, 0.0]]
 
 
-def test_nothing_is_copied_where_none_is_needed(planted: tn.Planted) -> None:
+def test_memory_is_shared_where_possible(planted: tn.Planted) -> None:
     fibers = np.random.default_rng(0).normal(size=(12, 7))
     places = np.array([(j, k) for k in range(3) for j in range(4)])
     tensor = tn.from_fibers(fibers, places)
@@ -83,17 +83,17 @@ def test_nothing_is_copied_where_none_is_needed(planted: tn.Planted) -> None:
     assert np.shares_memory(as_tensor(dense).fibers, dense)
     assert not np.shares_memory(as_tensor(np.ascontiguousarray(dense)).fibers, dense)
     assert np.array_equal(np.asarray(tensor), tensor.todense())
-    # The shape of what was given may change.
+    # The user may change the shape of the array afterwards.
     given = np.ones((2, 3))
     kept = tn.from_fibers(given, [[0, 0], [1, 0]])
     given.shape = (3, 2)
     assert kept.fibers.shape == (2, 3) and kept.todense().shape == (3, 2, 1)
-    # A zero fiber is none, so that the others have to be gathered.
+    # Zero fibers are left out, so the others must be copied.
     dense[:, 2, 1] = 0
     assert len(as_tensor(dense).fibers) == 11
 
 
-def test_labels_come_from_xarray_whatever_the_order(planted: tn.Planted) -> None:
+def test_labels_come_from_xarray_for_any_order_of_dimensions(planted: tn.Planted) -> None:
     tensor = planted.tensor(1)
     n, rows, cols = tensor.shape
     months = np.arange("2001-01", "2004-05", dtype="datetime64[M]").astype("datetime64[ns]")
@@ -109,7 +109,7 @@ def test_labels_come_from_xarray_whatever_the_order(planted: tn.Planted) -> None
     assert model.feature_labels_[:2] == ["2001-01-01", "2001-02-01"]
     assert model.row_labels_[3] == "p3" and model.col_labels_[-1] == f"q{cols - 1}"
     assert model.to_xarray().attrs == {"feature": "day(month)", "row": "from", "col": "to"}
-    # A further dimension is the stream.
+    # A fourth dimension is the stream.
     stream = xarray.concat([array, array], dim="week").assign_coords(week=["first", "second"])
     streamed = tn.TensorNOODL(dims=("month", "from", "to")).fit(stream)
     assert streamed.step_labels_ == ["first", "second"]
@@ -166,13 +166,13 @@ def test_labels_come_from_xarray_whatever_the_order(planted: tn.Planted) -> None
         ),
     ],
 )
-def test_what_is_no_tensor_is_refused(wrong: object, error: type[Exception], text: str) -> None:
+def test_inputs_that_are_not_tensors_are_refused(wrong: object, error: type[Exception], text: str) -> None:
     with pytest.raises(error) as caught:
         tn.TensorNOODL().fit(wrong)
     assert text in str(caught.value)
 
 
-def test_one_tensor_is_not_a_stream(planted: tn.Planted, fitted: tn.TensorNOODL) -> None:
+def test_a_stream_is_refused_where_one_tensor_is_needed(planted: tn.Planted, fitted: tn.TensorNOODL) -> None:
     dense = planted.tensor(1).todense()
     for ask in (tn.TensorNOODL().fit_transform, fitted.transform):
         with pytest.raises(TypeError, match="the tensor is of type generator, it must be an array .* fit and partial_fit also take"):
@@ -181,7 +181,7 @@ def test_one_tensor_is_not_a_stream(planted: tn.Planted, fitted: tn.TensorNOODL)
             ask([dense, dense])
         with pytest.raises(ValueError, match="a stream of 0 tensors is given, one is needed$"):
             ask([])
-    # A list of one is clear, and so is one of matrices.
+    # A list of one tensor is accepted, and so is a list of matrices.
     for clear in ([dense], list(dense)):
         assert np.array_equal(fitted.transform(clear).todense(), fitted.transform(dense).todense())
 
@@ -202,7 +202,7 @@ def test_all_cores_but_one_learn_the_same(planted: tn.Planted) -> None:
     assert np.array_equal(models[0].components_, models[1].components_)
 
 
-def test_labels_must_be_different_and_as_many_as_there_are() -> None:
+def test_labels_must_be_distinct_and_match_the_shape() -> None:
     fibers = np.ones((1, 2))
     with pytest.raises(ValueError, match='two of the row labels are "a"'):
         tn.from_fibers(fibers, [[0, 0]], rows=["a", "a"])

@@ -1,4 +1,4 @@
-"""The learner of samples x features, in scikit-learn's ways."""
+"""Tests of NOODL, the scikit-learn estimator for samples x features."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Array = np.ndarray
 
 
 def samples(count: int = 3000, seed: int = 0) -> tuple[Array, Array, Array]:
-    """Samples, their atoms (10 x 40), and their codes, two or so in each."""
+    """Return samples, their atoms (10 x 40), and their codes, about two in each sample."""
     rng = np.random.default_rng(7)
     atoms = rng.normal(size=(10, 40))
     atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
@@ -38,11 +38,11 @@ def samples(count: int = 3000, seed: int = 0) -> tuple[Array, Array, Array]:
 
 
 @pytest.mark.parametrize("estimator", [tn.NOODL(), tn.NOODL(3), tn.NOODL(sparse_codes=False, n_jobs=1)])
-def test_all_of_scikit_learns_checks(estimator: tn.NOODL) -> None:
+def test_scikit_learns_checks_pass(estimator: tn.NOODL) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = check_estimator(estimator, on_fail=None)
-    # One needs an environment variable that SciPy reads when it is imported.
+    # This check needs an environment variable that SciPy reads at import.
     allowed = {"check_array_api_input"}
     wrong = {r["check_name"] for r in results if r["status"] != "passed"} - allowed
     assert not wrong and len(results) >= 40
@@ -61,7 +61,7 @@ def test_atoms_and_codes_are_exact() -> None:
     assert np.array_equal(tn.NOODL().fit_transform(X), found)
 
 
-def test_codes_may_be_sparse_and_keep_their_kind() -> None:
+def test_codes_may_be_sparse_and_keep_their_dtype() -> None:
     X, _, _ = samples(500)
     model = tn.NOODL(sparse_codes=True).fit(X)
     codes = model.transform(X)
@@ -73,7 +73,7 @@ def test_codes_may_be_sparse_and_keep_their_kind() -> None:
     assert single.components_.dtype == single.transform(X.astype(np.float32)).dtype == np.float32
 
 
-def test_it_goes_on_with_further_samples() -> None:
+def test_partial_fit_continues_with_further_samples() -> None:
     X, atoms, _ = samples()
     model = tn.NOODL()
     seen: list[int] = []
@@ -84,8 +84,8 @@ def test_it_goes_on_with_further_samples() -> None:
     assert tn.match(model.components_, atoms).error < 1e-6
 
 
-def test_it_stands_in_for_scikit_learns() -> None:
-    """The same calls, the same shapes; nearer to the truth."""
+def test_it_replaces_mini_batch_dictionary_learning() -> None:
+    """NOODL has the methods and shapes of MiniBatchDictionaryLearning, and a smaller error."""
     X, atoms, _ = samples()
     near = atoms + np.random.default_rng(1).normal(size=atoms.shape) * 0.05
     theirs = MiniBatchDictionaryLearning(n_components=10, random_state=0, max_iter=20, dict_init=near)
@@ -112,13 +112,13 @@ def test_pipelines_and_grids() -> None:
 
 def test_noise_gets_a_warning() -> None:
     X = np.random.default_rng(0).normal(size=(60, 4))
-    with pytest.warns(UserWarning, match="no atom is clearer than chance; the clearest one is taken"):
+    with pytest.warns(UserWarning, match="no atom is clearer than chance; the clearest one was accepted"):
         model = tn.NOODL().fit(X)
     assert model.n_components_ == 1
-    # Nothing at all is shared here.
+    # These samples have nothing in common.
     X = np.random.default_rng(0).normal(size=(300, 20))
     for start in (tn.NOODL(), tn.NOODL(3)):
-        with pytest.warns(UserWarning, match="no atom is clearer than chance; no atom was taken") as caught:
+        with pytest.warns(UserWarning, match="no atom is clearer than chance; there are no atoms") as caught:
             model = start.fit(X)
         assert len(caught) == 1 and caught[0].filename == __file__
         assert model.n_components_ == 0 and model.transform(X).shape == (300, 0)
@@ -128,16 +128,16 @@ def state(model: tn.NOODL) -> dict[str, bytes]:
     return {name: pickle.dumps(value) for name, value in vars(model).items()}
 
 
-def learning_for_long() -> Array:
-    """Samples that take much longer than the tests wait."""
+def slow_samples() -> Array:
+    """Return samples from which learning takes much longer than the tests wait."""
     return np.random.default_rng(0).normal(size=(20000, 100))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 @pytest.mark.parametrize("learn", ["fit", "partial_fit"])
 def test_an_interrupt_changes_nothing(learn: str) -> None:
     X, _, _ = samples(500)
-    long = learning_for_long()
+    long = slow_samples()
     start = np.random.default_rng(1).normal(size=(300, 100))
 
     def interrupted(model: tn.NOODL, X: object) -> None:
@@ -145,13 +145,13 @@ def test_an_interrupt_changes_nothing(learn: str) -> None:
         with pytest.raises(KeyboardInterrupt):
             getattr(model, learn)(X)
 
-    fresh = tn.NOODL(passes=100_000, dict_init=start)
-    before = state(fresh)
-    interrupted(fresh, pd.DataFrame(long).add_prefix("x"))
-    assert state(fresh) == before
+    unfitted = tn.NOODL(passes=100_000, dict_init=start)
+    before = state(unfitted)
+    interrupted(unfitted, pd.DataFrame(long).add_prefix("x"))
+    assert state(unfitted) == before
     with pytest.raises(NotFittedError):
-        fresh.transform(long)
-    # Also the names of features and the number of steps are those of before.
+        unfitted.transform(long)
+    # The names of the features and the number of steps do not change either.
     fitted = tn.NOODL().fit(pd.DataFrame(X).add_prefix("x"))
     fitted.set_params(passes=100_000, tau=0.9, dict_init=start if learn == "fit" else None)
     before = state(fitted)
@@ -160,14 +160,14 @@ def test_an_interrupt_changes_nothing(learn: str) -> None:
 
 
 @pytest.mark.parametrize("learn", ["fit", "partial_fit"])
-def test_an_interrupt_at_the_end_changes_nothing(learn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C may come when the core is done, and before anything is known of it."""
+def test_an_interrupt_after_the_core_is_done_changes_nothing(learn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C may come after the core has finished a step, and before the estimator has stored the result."""
     X, _, _ = samples(500)
     model = tn.NOODL().fit(X)
     before = state(model)
 
     class Late:
-        """Interrupted as soon as it has learned."""
+        """A learner that is interrupted right after it has learned."""
 
         def __init__(self, learner: _core.Learner) -> None:
             self.learner = learner
@@ -191,7 +191,7 @@ def test_a_fit_that_fails_changes_nothing() -> None:
         with pytest.raises((ValueError, TypeError)):
             model.fit(wrong)
         assert state(model) == before
-    # What a callback says is about what was learned.
+    # An error in a callback does not undo the step.
     model.callback = lambda record: 1 / 0
     with pytest.raises(ZeroDivisionError):
         model.fit(X[:, :30])

@@ -1,4 +1,4 @@
-"""What the READMEs say works as it stands there."""
+"""Tests of the READMEs: their Python examples run and print what they say."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def test_examples_run(page: Path, tmp_path: Path) -> None:
     for block in blocks:
         done = subprocess.run([sys.executable, "-W", "error", "-c", block], cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, block + done.stderr
-        # What a comment behind a print says is what is printed.
-        said = re.findall(r"print\(.*\)\s+# (.*)$", block, flags=re.M)
-        assert done.stdout.splitlines()[: len(said)] == said, done.stdout
+        # The comment after a print shows its output.
+        expected = re.findall(r"print\(.*\)\s+# (.*)$", block, flags=re.M)
+        assert done.stdout.splitlines()[: len(expected)] == expected, done.stdout

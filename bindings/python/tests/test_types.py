@@ -1,4 +1,4 @@
-"""The stubs say what is there, and the package is typed throughout."""
+"""Tests of the types: the stubs match the extension module, and the package passes mypy --strict."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-//! Seconds of `Tensor::from_fibers`, which checks every value, and of `Model::learn`, for each tensor of a planted stream: what
-//! `partial_fit` of the Python package is measured against, by `bindings/python/benchmarks/overhead.py`. `RAYON_NUM_THREADS`
-//! says how many threads.
+//! Prints two times in seconds for each tensor of a planted stream: that of `Tensor::from_fibers`, which checks every value, and that of
+//! `Model::learn`. `bindings/python/benchmarks/overhead.py` compares `partial_fit` of the Python package with them. The environment variable
+//! `RAYON_NUM_THREADS` sets the number of threads.
 //!
 //! ```text
 //! learn_step FEATURES PATTERNS ROWS COLS ALPHA SEED STEPS
@@ -15,9 +15,9 @@ use tensornoodl::{Learner, Params, Tensor};
 use tensornoodl_data::{Axis, Card, Model, Query, Value};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let given: Vec<String> = std::env::args().skip(1).collect();
-    let [features, patterns, rows, cols, alpha, seed, steps] = given.as_slice() else {
-        return Err("learn_step FEATURES PATTERNS ROWS COLS ALPHA SEED STEPS".into());
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [features, patterns, rows, cols, alpha, seed, steps] = arguments.as_slice() else {
+        return Err("usage: learn_step FEATURES PATTERNS ROWS COLS ALPHA SEED STEPS".into());
     };
     let alpha = alpha.parse()?;
     let plan = Plan {
@@ -53,11 +53,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     for step in 1..=steps.parse()? {
         let made = planted.tensor(step).tensor;
-        let begin = Instant::now();
+        let start = Instant::now();
         let tensor = Tensor::from_fibers(made.shape(), made.values(), made.places())?;
-        let checked = begin.elapsed().as_secs_f64();
+        let checked = start.elapsed().as_secs_f64();
         model.learn(&tensor)?;
-        println!("{checked} {}", begin.elapsed().as_secs_f64() - checked);
+        println!("{checked} {}", start.elapsed().as_secs_f64() - checked);
     }
     Ok(())
 }

@@ -1,192 +1,208 @@
-//! What can be wrong with a file.
+//! The errors of the crate: what is wrong, where, and which rule it breaks.
 
-/// What was wrong, where, and which rule it broke.
+/// An error of reading, counting or writing.
+///
+/// Each message is one line that names the file, the position in the file, the value found and the rule it breaks.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A line that cannot be read.
+    /// A line of a text file cannot be parsed.
     #[error("{file}, line {line}: {what} is {value:?}, it must be {rule}")]
     Line {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// The line, from 1.
+        /// Line number, from 1.
         line: u64,
-        /// Which part of the line.
+        /// The part of the line that is wrong.
         what: &'static str,
-        /// What stands there.
+        /// The text found.
         value: String,
-        /// What may stand there.
+        /// The values allowed.
         rule: String,
     },
-    /// A field of a table that cannot be read.
+    /// A field of a table cannot be parsed.
     #[error("{file}, line {line}, column {column}: {value:?} is not {rule}")]
     Field {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// The line, from 1; in a file without lines the row.
+        /// Line number, from 1. A format without lines has the row number instead.
         line: u64,
-        /// The column.
+        /// Name of the column.
         column: String,
-        /// What stands there.
+        /// The text found.
         value: String,
-        /// What may stand there.
+        /// The values allowed.
         rule: String,
     },
-    /// An entry of an array that cannot be taken.
+    /// An entry of an array has a value that is not allowed.
     #[error("{file}, entry {entry}: {value} is not {rule}")]
     Entry {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// Where in it, as NumPy writes it.
+        /// Index of the entry, in the notation of NumPy.
         entry: String,
-        /// What stands there.
+        /// The value found.
         value: f64,
-        /// What may stand there.
+        /// The values allowed.
         rule: String,
     },
-    /// A column that a table does not have.
-    #[error("{file} has no column {column:?}; it has {}", some(known))]
+    /// The table does not have a column that the query names.
+    #[error("{file} has no column {column:?}; it has {}", list_names(known))]
     Column {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// The column.
+        /// Name of the missing column.
         column: String,
-        /// Those it has.
+        /// Names of the columns that the table has.
         known: Vec<String>,
     },
-    /// A column whose values are no labels, numbers or times.
+    /// The values of a column are neither labels, numbers nor times.
     #[error("{file}, column {column}: its type is {kind}, it must be {rule}")]
     Kind {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// The column.
+        /// Name of the column.
         column: String,
-        /// What its values are.
+        /// Type of the column.
         kind: String,
-        /// What they may be.
+        /// The types allowed.
         rule: &'static str,
     },
-    /// A table of which nothing is left.
+    /// No row of the table counts: it is empty, or every row was left out.
     #[error(
-        "{file} has no events to learn from: {} rows, of which {} were filtered out, {} have no value where one is needed, \
-         {} lie outside the grid, {} are of rows that were not kept",
-        events,
-        filtered,
-        missing,
-        outside,
-        dropped
+        "{file} has no events to learn from: {events} rows, of which {filtered} were filtered out, {missing} have no value where one is needed, \
+         {outside} lie outside the grid, {dropped} are of rows that were not kept"
     )]
     NoEvents {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// Rows of the table.
+        /// Number of rows of the table.
         events: u64,
-        /// Rows that a filter left out.
+        /// Number of rows that a filter left out.
         filtered: u64,
-        /// Rows without a value in a column that is needed.
+        /// Number of rows without a value in a column that is needed.
         missing: u64,
-        /// Rows outside the bounds of a grid.
+        /// Number of rows outside the bounds of a grid.
         outside: u64,
-        /// Rows whose row label was not kept.
+        /// Number of rows whose row label was not kept.
         dropped: u64,
     },
-    /// An axis, a value or a filter that is none.
+    /// The text of an axis, a value, a filter or a lookup cannot be parsed, or the query does not allow it.
     #[error("{text:?} is given, it must be {rule}")]
     Axis {
-        /// What was given.
+        /// The text given.
         text: String,
-        /// What it may be.
+        /// The texts allowed.
         rule: String,
     },
-    /// A file that is broken or something else than its name says.
+    /// The file is damaged, or its format is not the one that its name says.
     #[error("{file} cannot be read as {format}: {what}")]
     Format {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// What it should be.
+        /// The expected format.
         format: &'static str,
-        /// What was wrong.
+        /// What is wrong.
         what: String,
     },
-    /// A file that has too little to look at.
+    /// A Parquet file is compressed with a codec that this build does not have.
+    #[error(
+        "{file}, column {column}: it is compressed with {codec}, which this build cannot decompress; \
+         rewrite the file with snappy, zstd or gzip{}",
+        if *optional { ", or build with --features all-codecs" } else { "" }
+    )]
+    Codec {
+        /// Name of the file.
+        file: String,
+        /// Name of the column.
+        column: String,
+        /// Name of the codec.
+        codec: String,
+        /// Whether the cargo feature `all-codecs` adds the codec.
+        optional: bool,
+    },
+    /// The tensor has too few fibers to find patterns in.
     #[error(
         "{file} has {fibers} fibers that are not zero, at least 2 are needed: patterns are what fibers share"
     )]
     Few {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// Its fibers.
+        /// Number of fibers that are not zero.
         fibers: usize,
     },
-    /// A file without entries.
+    /// The file has no entries.
     #[error("{0} has no entries")]
     Empty(String),
-    /// A file that cannot be read.
+    /// The operating system cannot read the file.
     #[error("cannot read {file}: {error}")]
     Read {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// What the system says.
+        /// Error of the operating system.
         error: std::io::Error,
     },
-    /// What can be read only once, by one.
+    /// The input is a pipe or a device, and several ranks have to read it.
     #[error("{file} can be read only once, and every rank reads a part of the table: it must be a file")]
     Once {
-        /// What it is.
+        /// Name of the input.
         file: String,
     },
-    /// A file that is not the same for all ranks.
+    /// Two ranks see files of different lengths under the same name.
     #[error(
-        "{file} has {} bytes for the first rank and {bytes} for rank {rank}: it must be the same file for all",
-        first
+        "{file} has {first} bytes for the first rank and {bytes} for rank {rank}: it must be the same file for all"
     )]
     Differs {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// Its length for the first rank.
+        /// Length in bytes that rank 0 sees.
         first: u64,
-        /// Another rank.
+        /// The first rank that sees another length.
         rank: usize,
-        /// Its length for that one.
+        /// Length in bytes that `rank` sees.
         bytes: u64,
     },
-    /// A file that cannot be written.
+    /// The operating system cannot write the file.
     #[error("cannot write {file}: {error}")]
     Write {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// What the system says.
+        /// Error of the operating system.
         error: std::io::Error,
     },
-    /// A name that no action has.
+    /// A recipe names an unknown action.
     #[error("the recipe has {0:?}, actions are log2, scale, center")]
     Action(String),
-    /// A value that an action cannot take.
+    /// The action log2 was applied to a negative value.
     #[error(
         "log2 met the value {value} at feature {feature} of {place} (counted from 0): it needs values above 0"
     )]
     Logarithm {
-        /// The value.
+        /// The value found.
         value: f64,
-        /// Feature index.
+        /// Index of the feature, from 0.
         feature: usize,
-        /// Where the fiber stands.
+        /// Place of the fiber.
         place: tensornoodl::Place,
     },
-    /// The core refuses the tensor.
+    /// The core crate refuses the tensor or its parameters.
     #[error(transparent)]
     Tensor(#[from] tensornoodl::Error),
 }
 
-/// The first ones: a message is for people.
-fn some(names: &[String]) -> String {
-    // One name that looks like several.
-    let other = [';', '\t', '|'].iter().find(|other| names.len() == 1 && names[0].contains(**other));
-    let more = match other {
-        Some(other) => format!(" (fields must have commas between them, not {other:?})"),
-        None if names.len() > 40 => ", ...".into(),
+/// The largest number of column names in a message.
+const MAX_NAMES: usize = 40;
+
+/// Lists at most [`MAX_NAMES`] column names.
+///
+/// If the only name contains another separator than the comma, the list says so.
+fn list_names(names: &[String]) -> String {
+    let separator = [';', '\t', '|'].iter().find(|other| names.len() == 1 && names[0].contains(**other));
+    let remark = match separator {
+        Some(separator) => format!(" (fields must have commas between them, not {separator:?})"),
+        None if names.len() > MAX_NAMES => ", ...".into(),
         None => String::new(),
     };
     let quoted = |name: &String| if name.contains(',') { format!("{name:?}") } else { name.clone() };
-    names[..names.len().min(40)].iter().map(quoted).collect::<Vec<_>>().join(", ") + &more
+    names.iter().take(MAX_NAMES).map(quoted).collect::<Vec<_>>().join(", ") + &remark
 }

@@ -1,6 +1,7 @@
-//! Files in, tensors out.
+//! Reads files into tensors for TensorNOODL, and keeps models in files.
 //!
-//! A file is read line by line into [`Entries`]; a [`Recipe`] names what is done to them before anyone learns.
+//! A table is read with [`table::read`] and counted as a [`Query`] says; the result, [`Events`], has the tensors and their labels. A [`Recipe`]
+//! prepares a tensor, and a [`Model`] learns from it. A tensor in the format of FROSTT can also be read without labels:
 //!
 //! ```
 //! use tensornoodl_data::{Recipe, tns};
@@ -20,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+// From the bottom to the top: error, files, input, count, model. A module imports only from modules below it.
 mod count;
 mod error;
 pub mod files;
@@ -45,7 +47,7 @@ pub use model::card::{Card, Record};
 pub use model::groups::{Group, Known, MEMBER};
 pub use model::learn::Model;
 
-/// Tables in memory, as Apache Arrow record batches.
+/// Reads tables in memory, which come as Apache Arrow record batches.
 pub mod arrow {
     pub use crate::count::table::read_batches as read;
 }

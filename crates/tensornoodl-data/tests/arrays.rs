@@ -1,4 +1,4 @@
-//! Arrays as tables: what NumPy and FROSTT write comes out as tensors.
+//! Arrays that are read as tables: the files of NumPy and FROSTT become tensors.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use common::{array_query, place, query};
 use ndarray_npy::{NpzWriter, WriteNpyExt};
 use tensornoodl_data::{Events, Query, table};
 
-/// 3 features x 2 rows x 4 cols. Feature 1 is nowhere, and neither is col 2.
+/// An array of 3 features x 2 rows x 4 cols. Feature 1 and col 2 have no entries.
 fn values() -> ndarray::Array3<f64> {
     let mut values = ndarray::Array3::zeros((3, 2, 4));
     values[[0, 0, 1]] = 2.0;
@@ -53,29 +53,29 @@ fn an_array_of_numpy_is_a_tensor() {
     let events = read_npy("u8.npy", &values.mapv(|v| v.abs() as u64), array_query());
     assert_eq!(events.sum(), 17.0);
     assert_eq!(read_npy("b1.npy", &values.mapv(|v| v != 0.0), array_query()).sum(), 4.0);
-    // The first axis fastest.
-    let mut turned =
+    // Fortran order: the first axis varies fastest.
+    let mut fortran =
         ndarray::Array3::from_shape_vec(ndarray::ShapeBuilder::f((3, 2, 4)), vec![0.0; 24]).unwrap();
-    turned.assign(&values);
-    check(&read_npy("fortran.npy", &turned, array_query()), "Fortran");
+    fortran.assign(&values);
+    check(&read_npy("fortran.npy", &fortran, array_query()), "Fortran");
     let text = fs::read(place("fortran.npy")).unwrap();
     assert!(String::from_utf8_lossy(&text).contains("'fortran_order': True"));
-    // Other axes, and a filter on the values.
-    let turned =
+    // Permuted axes, and a filter on the values.
+    let permuted =
         Query { filters: vec!["value>0".parse().unwrap()], ..query("bin(3,1)", "bin(1,1)", "bin(2,1)") };
-    let events = read_npy("turned.npy", &values, Query { value: array_query().value, ..turned });
+    let events = read_npy("permuted.npy", &values, Query { value: array_query().value, ..permuted });
     assert_eq!((events.shape().to_string(), events.sum()), ("4 x 2 x 2".into(), 14.0));
 }
 
 #[test]
-fn values_are_the_same_to_the_bit() {
+fn values_keep_their_bits() {
     let value = std::f64::consts::PI * 1e-280;
     let events = read_npy("pi.npy", &ndarray::Array3::from_elem((1, 1, 1), value), array_query());
     assert_eq!(events.sum().to_bits(), value.to_bits());
 }
 
 #[test]
-fn an_archive_of_numpy_has_an_array_or_fibers_and_their_places() {
+fn an_npz_archive_has_one_array_or_fibers_and_places() {
     let path = place("one.npz");
     for compressed in [false, true] {
         let file = fs::File::create(&path).unwrap();
@@ -86,11 +86,11 @@ fn an_archive_of_numpy_has_an_array_or_fibers_and_their_places() {
     }
     let fibers = ndarray::arr2(&[[2.0, 0.0, -3.0], [0.0, 0.0, 5.0], [7.0, 0.0, 0.0]]);
     let places = ndarray::arr2(&[[0_i32, 1], [1, 3], [1, 0]]);
-    for turned in [false, true] {
+    for fortran in [false, true] {
         let mut npz = NpzWriter::new(fs::File::create(&path).unwrap());
         let (mut fibers, mut places) = (fibers.clone(), places.clone());
-        if turned {
-            // The same arrays, each with its first axis fastest.
+        if fortran {
+            // The same arrays in Fortran order.
             fibers = fibers.t().as_standard_layout().into_owned().reversed_axes();
             places = places.t().as_standard_layout().into_owned().reversed_axes();
         }
@@ -109,11 +109,11 @@ fn a_tns_file_is_a_table() {
     fs::write(&path, text.replace("2 1 3 4\n2 1 3 1\n", "2 1 3 5\n")).unwrap();
     check(&table::read(&path, array_query()).unwrap(), "tns");
     let path = place("TABLE.TNS.GZ");
-    let mut packed = flate2::write::GzEncoder::new(fs::File::create(&path).unwrap(), Default::default());
-    packed.write_all(text.as_bytes()).unwrap();
-    packed.finish().unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(fs::File::create(&path).unwrap(), Default::default());
+    gzip.write_all(text.as_bytes()).unwrap();
+    gzip.finish().unwrap();
     let events = table::read(&path, array_query()).unwrap();
-    // The same position twice is added.
+    // Entries at one position are added.
     assert_eq!((events.sum(), events.cells(), events.tally.events), (11.0, 4, 5));
     assert!(table::is_array(&path) && !table::is_array(&place("table.csv.gz")));
 }

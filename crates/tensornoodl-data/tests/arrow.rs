@@ -1,4 +1,4 @@
-//! Tables that come as Arrow's record batches.
+//! Tables that come as Apache Arrow record batches.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ fn schema(columns: &[(&str, ArrayRef)]) -> SchemaRef {
     Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
 }
 
-/// Reads batches that have the columns of the first one.
+/// Reads batches that all have the columns of the first batch.
 fn read(batches: &[&[(&str, ArrayRef)]], query: Query) -> Result<Events, Error> {
     let schema = schema(batches[0]);
     let batch = |columns: &&[(&str, ArrayRef)]| {
@@ -29,21 +29,21 @@ fn read(batches: &[&[(&str, ArrayRef)]], query: Query) -> Result<Events, Error> 
     arrow::read(RecordBatchIterator::new(batches, schema), "table", query)
 }
 
-/// The labels that a column has, and has in a Parquet file too if that takes it.
+/// Returns the labels of a column, and checks that a Parquet file with the column has the same labels.
 fn labels(array: ArrayRef) -> Vec<String> {
     let ones: ArrayRef = Arc::new(Int8Array::from(vec![1; array.len()]));
     let columns = [("a", array), ("one", ones)];
     let names = read(&[&columns], query("one", "a", "one")).unwrap().rows.names;
     let kind = columns[0].1.data_type();
-    // Its own types have no seconds, and no digits that are left out before the point; days may be numbers.
-    let other = matches!(
+    // Parquet has no times in seconds, no decimals with a negative scale, and no dates in milliseconds.
+    let not_in_parquet = matches!(
         kind,
         DataType::Time32(TimeUnit::Second)
             | DataType::Timestamp(TimeUnit::Second, _)
             | DataType::Date64
             | DataType::Decimal128(_, ..0)
     );
-    if other {
+    if not_in_parquet {
         return names;
     }
     let path = place(&format!("kind_{:?}.parquet", std::thread::current().id()));
@@ -65,7 +65,7 @@ type Wide = <Decimal256Type as ArrowPrimitiveType>::Native;
 const NOON: i64 = 17_881 * 86_400 + 9 * 3600 + 30 * 60; // 2018-12-16T09:30:00
 
 #[test]
-fn every_kind_is_the_text_that_csv_has() {
+fn values_become_the_text_that_csv_would_have() {
     let text = [Some("bob"), None, Some("zoé"), Some("")];
     let bytes = || text.iter().map(|text| text.map(str::as_bytes));
     for array in [
@@ -126,11 +126,11 @@ fn every_kind_is_the_text_that_csv_has() {
 }
 
 #[test]
-fn dates_and_times_are_the_text_that_csv_has() {
+fn dates_and_times_become_the_text_that_csv_would_have() {
     assert_eq!(labels(Arc::new(Date32Array::from(vec![Some(17_881), None]))), ["2018-12-16"]);
     assert_eq!(labels(Arc::new(Date32Array::from(vec![-1]))), ["1969-12-31"]);
     assert_eq!(labels(Arc::new(Date64Array::from(vec![17_881 * 86_400_000]))), ["2018-12-16"]);
-    // A day or a time that is none of the calendar's stays the number that it is.
+    // A number outside the calendar or the day stays a number.
     assert_eq!(labels(Arc::new(Date32Array::from(vec![i32::MAX]))), ["2147483647"]);
     assert_eq!(labels(Arc::new(TimestampSecondArray::from(vec![i64::MAX]))), ["9223372036854775807"]);
     assert_eq!(labels(Arc::new(Time64MicrosecondArray::from(vec![-1]))), ["-1"]);
@@ -161,7 +161,7 @@ fn dates_and_times_are_the_text_that_csv_has() {
 }
 
 #[test]
-fn a_dictionary_may_hold_numbers_and_nothing() {
+fn a_dictionary_can_hold_numbers_and_nulls() {
     let keys = Int8Array::from(vec![Some(2), None, Some(0), Some(1)]);
     let values = Arc::new(Float64Array::from(vec![Some(2.5), None, Some(1.0)]));
     assert_eq!(labels(Arc::new(DictionaryArray::new(keys, values))), ["1", "2.5"]);
@@ -175,11 +175,11 @@ fn a_dictionary_may_hold_numbers_and_nothing() {
 }
 
 #[test]
-fn batches_follow_each_other() {
+fn rows_of_all_batches_are_counted() {
     let sizes = |sizes: Vec<f64>| Arc::new(Float64Array::from(sizes)) as ArrayRef;
     let people =
         |people: &[&str]| Arc::new(people.iter().copied().collect::<DictionaryArray<Int8Type>>()) as ArrayRef;
-    // A list is no label, and nobody asks for it.
+    // A list is not a label, but the query does not use this column.
     let lists = |count: usize| {
         let kind = Arc::new(Field::new("item", DataType::Int8, true));
         Arc::new(ListArray::new_null(kind, count)) as ArrayRef
@@ -206,7 +206,7 @@ fn batches_follow_each_other() {
 }
 
 #[test]
-fn a_batch_may_be_large() {
+fn a_batch_can_be_large() {
     let number = |step: i64| Arc::new((0..20_000).map(|row| row % step).collect::<Int64Array>()) as ArrayRef;
     let columns: &[(&str, ArrayRef)] = &[("a", number(7)), ("b", number(300)), ("c", number(2))];
     let events = read(&[columns], query("a", "b", "c")).unwrap();
@@ -216,7 +216,7 @@ fn a_batch_may_be_large() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_table_row_and_column() {
     let says = |columns: &[(&str, ArrayRef)]| read(&[columns], query("a", "b", "b")).unwrap_err().to_string();
     let b = || ("b", texts(&["x", "y", "z"]));
     assert_eq!(says(&[b(), ("c", texts(&["x", "y", "z"]))]), "table has no column \"a\"; it has b, c");
@@ -244,7 +244,7 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn a_stream_may_break_off() {
+fn a_stream_that_fails_is_an_error() {
     let batch = RecordBatch::try_from_iter([("a", texts(&["x", "y"]))]).unwrap();
     let schema = batch.schema();
     let lost = ArrowError::ExternalError("the other side\nis gone".into());
@@ -258,7 +258,7 @@ fn a_stream_may_break_off() {
     assert_eq!(error.unwrap_err().to_string(), format!("table cannot be read as Arrow: {what}"));
 }
 
-/// A Parquet file with one column, called a, of a kind that Arrow does not write.
+/// Reads a Parquet file with one column `a`, of a type that the Arrow writer does not write.
 fn parquet<T: parquet::data_type::DataType>(
     name: &str,
     kind: &str,
@@ -281,7 +281,7 @@ fn parquet<T: parquet::data_type::DataType>(
 }
 
 #[test]
-fn kinds_that_only_parquet_has() {
+fn types_that_only_parquet_has_are_read() {
     use parquet::data_type::{ByteArray, ByteArrayType, FixedLenByteArrayType, Int96, Int96Type};
     // 2018-12-16T09:30:00 and 9999-12-31: days since noon of 24 November 4714 BC, and nanoseconds.
     let time = |day: u32, nanoseconds: u64| {
@@ -302,7 +302,7 @@ fn kinds_that_only_parquet_has() {
     let cents = [ByteArray::from(vec![0xff, 0xfb])];
     let events = parquet::<ByteArrayType>("cents.parquet", "required binary a (DECIMAL(9,2))", &cents, None);
     assert_eq!(events.unwrap().rows.names, ["-0.05"]);
-    // Nothing is there, and memory for it is a terabyte.
+    // All values are null, and a buffer for them would take a terabyte.
     let kind = "optional fixed_len_byte_array(1000000000) a";
     let error = parquet::<FixedLenByteArrayType>("long.parquet", kind, &[], Some(&[0; 1000])).unwrap_err();
     assert!(

@@ -1,4 +1,4 @@
-//! Files that are broken, cut off, or made to do harm: an error that says where, and never a panic.
+//! Damaged, truncated and hostile files: they lead to an error that names the position, and never to a panic.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use std::io::Write;
 use common::{array_query, parquet_file, place, query};
 use tensornoodl_data::{Query, Value, table};
 
-/// What reading a file of this name and content is refused with.
+/// Returns the error message of reading a file with this name and content.
 fn says(name: &str, content: &[u8], query: Query) -> String {
     let path = place(name);
     fs::write(&path, content).unwrap();
@@ -18,7 +18,7 @@ fn says(name: &str, content: &[u8], query: Query) -> String {
     error.replace(&path.display().to_string(), name)
 }
 
-/// Numbers that look random and are the same every time.
+/// Pseudorandom numbers with a fixed seed.
 struct Draws(u64);
 
 impl Draws {
@@ -28,8 +28,8 @@ impl Draws {
     }
 }
 
-/// Reads a file that was changed in a few places, or cut off, many times: errors and tables, but no panic.
-fn shake(name: &str, content: &[u8], query: &Query, times: usize) {
+/// Reads a file many times, each time with a few bytes changed or the end cut off. Every read is an error or a table, never a panic.
+fn damage(name: &str, content: &[u8], query: &Query, times: usize) {
     let path = place(name);
     let mut draws = Draws(7);
     for _ in 0..times {
@@ -47,19 +47,19 @@ fn shake(name: &str, content: &[u8], query: &Query, times: usize) {
         }
         fs::write(&path, &changed).unwrap();
         if let Ok(events) = table::read(&path, query.clone()) {
-            // It may refuse, or make nonsense.
+            // An error is fine, and so is a meaningless tensor.
             let _ = events.tensor(0);
         }
     }
 }
 
-fn packed(content: &[u8]) -> Vec<u8> {
-    let mut packed = flate2::write::GzEncoder::new(Vec::new(), Default::default());
-    packed.write_all(content).unwrap();
-    packed.finish().unwrap()
+fn gzip(content: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), Default::default());
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap()
 }
 
-/// An array as NumPy writes it.
+/// Returns the bytes of an array as NumPy writes it.
 fn array(kind: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
     let fortran = if fortran { "True" } else { "False" };
     array_with(
@@ -77,7 +77,7 @@ fn doubles(values: &[f64]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// 2 x 2 x 3: 1 at feature 0, row 1, col 2, and 5 at feature 1, row 0, col 1.
+/// Returns an array of 2 x 2 x 3 with a 1 at feature 0, row 1, col 2 and a 5 at feature 1, row 0, col 1.
 fn whole_array() -> Vec<u8> {
     array("<f8", false, "2, 2, 3", &doubles(&[0., 0., 0., 0., 0., 1., 0., 5., 0., 0., 0., 0.]))
 }
@@ -116,13 +116,13 @@ fn whole_parquet(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_cut_off_is_refused() {
-    // A file of lines that ends in the middle is another file; packed, it is known to be cut off.
-    let names = packed(&CSV.repeat(40));
+fn truncated_files_are_refused() {
+    // A truncated text file is a shorter text file. A truncated gzip file can be recognized.
+    let names = gzip(&CSV.repeat(40));
     for length in (2..names.len()).step_by(7) {
         assert!(says("cut.csv.gz", &names[..length], months()).contains("cut.csv.gz"), "{length}");
     }
-    let lines = packed("1 1 1 1\n2 1 1 1\n".repeat(40).as_bytes());
+    let lines = gzip("1 1 1 1\n2 1 1 1\n".repeat(40).as_bytes());
     for length in (2..lines.len()).step_by(3) {
         assert!(says("cut.tns.gz", &lines[..length], array_query()).contains("cut.tns.gz"), "{length}");
     }
@@ -144,11 +144,11 @@ fn what_is_cut_off_is_refused() {
 }
 
 #[test]
-fn what_is_empty_is_refused() {
+fn empty_files_are_refused() {
     let empty = "cannot be read as CSV: it is empty, its first line must have the names of the columns";
     assert_eq!(says("empty.csv", b"", months()), format!("empty.csv {empty}"));
     assert_eq!(says("empty.csv.gz", b"", months()), format!("empty.csv.gz {empty}"));
-    assert_eq!(says("none.csv.gz", &packed(b""), months()), format!("none.csv.gz {empty}"));
+    assert_eq!(says("none.csv.gz", &gzip(b""), months()), format!("none.csv.gz {empty}"));
     assert!(says("empty.parquet", b"", months()).starts_with("empty.parquet cannot be read as Parquet: "));
     assert!(says("empty.npy", b"", array_query()).contains("cannot be read as NPY: it ends in the middle"));
     assert!(says("empty.npz", b"", array_query()).starts_with("empty.npz cannot be read as NPZ: "));
@@ -164,7 +164,7 @@ fn what_is_empty_is_refused() {
 }
 
 #[test]
-fn what_is_wrong_in_a_field_is_named_with_its_place() {
+fn errors_name_the_position_of_a_field() {
     assert_eq!(
         says("x.csv", b"time,from,to\n2001-01-30,a,b\n2001-02-30,a,b\n", months()),
         "x.csv, line 3, column time: \"2001-02-30\" is not a date such as 2018-12-16 or 2018-12-16 09:30"
@@ -190,7 +190,7 @@ fn what_is_wrong_in_a_field_is_named_with_its_place() {
         says("x.tns", b"1 1 1 1\n", query("1", "2", "4")),
         "x.tns has no column \"4\"; it has 1, 2, 3, value"
     );
-    // A quote that is never closed makes one field of all that follows.
+    // A quote that is never closed makes one field of everything after it.
     let open = [b"time,from,to\n2001-01-30,a,b\n2001-01-30,\"a,b\n", &vec![b'x'; 20 << 20][..]].concat();
     assert_eq!(
         says("x.csv", &open, months()),
@@ -198,7 +198,7 @@ fn what_is_wrong_in_a_field_is_named_with_its_place() {
     );
 }
 
-/// A Parquet file whose only text is not UTF-8, in a column that says it is text or in one that does not.
+/// Returns a Parquet file with a value that is not UTF-8, in a column of the given logical type.
 fn parquet_of_bytes(name: &str, kind: &str) -> Vec<u8> {
     use parquet::data_type::{ByteArray, ByteArrayType};
     use parquet::file::writer::SerializedFileWriter;
@@ -218,7 +218,7 @@ fn parquet_of_bytes(name: &str, kind: &str) -> Vec<u8> {
 }
 
 #[test]
-fn parquet_with_labels_that_are_no_text_is_refused() {
+fn parquet_labels_must_be_utf8() {
     let who = || query("who", "who", "who");
     for kind in ["", "(STRING)"] {
         let error = says("no_text.parquet", &parquet_of_bytes("bytes.parquet", kind), who());
@@ -226,7 +226,7 @@ fn parquet_with_labels_that_are_no_text_is_refused() {
     }
 }
 
-/// Found by fuzzing: it speaks of a dictionary that would take all memory.
+/// The file was found by fuzzing. It declares a dictionary that would take all memory.
 #[test]
 fn a_dictionary_has_no_more_values_than_bytes() {
     let error =
@@ -255,33 +255,33 @@ fn arrays_that_are_not_tensors_are_refused() {
     assert_eq!(says(&array("|b1", false, "1, 1, 2", &[1, 2])), "a truth value is neither 0 nor 1");
     assert_eq!(
         says(&[&whole_array()[..], b"x"].concat()),
-        "it goes on after the last entry that its header speaks of"
+        "it has bytes after the last entry that its header declares"
     );
     let wrong = |value: f64| says(&array("<f8", true, "2, 1, 2", &doubles(&[1.0, 1.0, 1.0, value])));
     assert_eq!(wrong(f64::NAN), "x.npy, entry [1, 0, 1]: NaN is not a number of at most 1e100");
     assert_eq!(wrong(-f64::INFINITY), "x.npy, entry [1, 0, 1]: -inf is not a number of at most 1e100");
     assert!(wrong(1.1e100).contains("entry [1, 0, 1]: 11"), "{}", wrong(1.1e100));
-    let strange = "it does not begin as an array of NumPy does";
-    assert_eq!(says(b"PK\x03\x04 and more, longer than a start"), strange);
-    assert_eq!(says(&array_with(b"{'descr': '<f8'}\n", b"")), strange);
-    assert_eq!(says(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{}"), strange);
-    assert_eq!(says(&array("<f8", false, "-1, 1, 1", b"")), strange);
+    let no_header = "it does not start with the header of a NumPy array";
+    assert_eq!(says(b"PK\x03\x04 and more, longer than a start"), no_header);
+    assert_eq!(says(&array_with(b"{'descr': '<f8'}\n", b"")), no_header);
+    assert_eq!(says(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{}"), no_header);
+    assert_eq!(says(&array("<f8", false, "-1, 1, 1", b"")), no_header);
 }
 
-/// Whoever believes these takes all memory, all stack, or all time that there is.
+/// A reader that trusts these headers would run out of memory, stack or time.
 #[test]
-fn hostile_headers_cost_nothing() {
+fn hostile_headers_are_refused_early() {
     let says =
         |content: &[u8]| says("x.npy", content, array_query()).replace("x.npy cannot be read as NPY: ", "");
     let huge = "1000000, 1000000, 1000000";
     assert_eq!(says(&array("<f8", false, huge, &[0; 80])), "it ends in the middle");
     assert_eq!(
         says(&array("<f8", false, &huge.replace('0', "000"), b"")),
-        "its header speaks of more entries than a file can have"
+        "its header declares more entries than a file can hold"
     );
-    let strange = "it does not begin as an array of NumPy does";
+    let no_header = "it does not start with the header of a NumPy array";
     for (bracket, message) in
-        [("{", strange), ("(", strange), ("[", "its entries are records, they must be numbers")]
+        [("{", no_header), ("(", no_header), ("[", "its entries are records, they must be numbers")]
     {
         assert_eq!(says(&array_with((bracket.repeat(9_000) + "\n").as_bytes(), b"")), message);
     }
@@ -311,9 +311,9 @@ fn places_must_fit_the_fibers() {
     );
 }
 
-/// 10 entries in a space of 1e9 x 1e9 places.
+/// Reads 10 entries in an index space of 1e9 x 1e9 places.
 #[test]
-fn a_huge_index_space_is_only_what_is_there() {
+fn a_huge_index_space_takes_no_memory() {
     let mut text = String::new();
     for at in 0..10_u64 {
         text += &format!("{} {} {} 1\n", at % 3, at * 100_000_000 + 7, at * 111_111_111);
@@ -322,18 +322,18 @@ fn a_huge_index_space_is_only_what_is_there() {
     fs::write(&path, text).unwrap();
     let events = table::read(&path, array_query()).unwrap();
     assert_eq!(events.shape().to_string(), "3 x 10 x 10");
-    // Features are dense, and so many are refused.
+    // Features are dense, so a huge range of features is refused.
     fs::write(&path, "1 1 1 1\n1000000000 1 1 1\n").unwrap();
     let error = table::read(&path, array_query()).unwrap_err().to_string();
     assert!(error.contains("at most 1000000 labels"), "{error}");
 }
 
 #[test]
-fn shaken_files_are_refused_or_read() {
-    shake("shaken.parquet", &whole_parquet("to_shake.parquet"), &weeks(), 2_000);
-    shake("shaken.npy", &whole_array(), &array_query(), 2_000);
-    shake("shaken.npz", &fibers_and_places(&[0.0, 1.0, 4.0, 5.0]), &array_query(), 2_000);
-    shake("shaken.tns", b"1 2 3 4\n2 2 3 -1e3\n# end\n", &array_query(), 2_000);
-    shake("shaken.csv", CSV, &months(), 2_000);
-    shake("shaken.csv.gz", &packed(CSV), &months(), 2_000);
+fn damaged_files_are_refused_or_read() {
+    damage("damaged.parquet", &whole_parquet("to_damage.parquet"), &weeks(), 2_000);
+    damage("damaged.npy", &whole_array(), &array_query(), 2_000);
+    damage("damaged.npz", &fibers_and_places(&[0.0, 1.0, 4.0, 5.0]), &array_query(), 2_000);
+    damage("damaged.tns", b"1 2 3 4\n2 2 3 -1e3\n# end\n", &array_query(), 2_000);
+    damage("damaged.csv", CSV, &months(), 2_000);
+    damage("damaged.csv.gz", &gzip(CSV), &months(), 2_000);
 }

@@ -1,4 +1,4 @@
-//! Model files: what is written is read, to the bit; what is broken is refused.
+//! Model files: a model that is written and read has the same bits, and a damaged file is refused.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ fn query() -> Query {
     Query { step: Some("t".parse().unwrap()), value: Value::Sum("v".into()), ..common::query("f", "r", "c") }
 }
 
-/// A planted stream as a table of events.
+/// Returns a planted stream, counted from a table of events.
 fn events() -> Events {
     let plan = Plan {
         features: 30,
@@ -47,17 +47,17 @@ fn fresh(events: &Events) -> Model {
     Model::new(learner, events, Recipe::default(), "planted.csv", query(), "noodl learn planted.csv", 0)
 }
 
-fn go_on(model: &mut Model, events: &Events) {
+fn learn_all(model: &mut Model, events: &Events) {
     for step in model.card.history.len()..events.steps() {
         model.learn(&events.tensor(step).unwrap()).unwrap();
     }
 }
 
 #[test]
-fn a_model_that_was_saved_goes_on_with_the_same_bits() {
+fn a_model_that_is_read_continues_with_the_same_bits() {
     let events = events();
     let mut whole = fresh(&events);
-    go_on(&mut whole, &events);
+    learn_all(&mut whole, &events);
     assert_eq!(whole.learner.dictionary().patterns(), 6);
     assert_eq!(whole.factors.len(), STEPS as usize);
     for stop in 0..STEPS as usize {
@@ -67,24 +67,24 @@ fn a_model_that_was_saved_goes_on_with_the_same_bits() {
         }
         let mut again = Model::from_bytes(&model.to_bytes().unwrap(), "m").unwrap();
         assert!(again == model, "stopped after {stop}");
-        go_on(&mut again, &events);
+        learn_all(&mut again, &events);
         assert!(again == whole, "stopped after {stop}");
         assert!(again.to_bytes().unwrap() == whole.to_bytes().unwrap(), "stopped after {stop}");
     }
 }
 
 #[test]
-fn what_is_broken_is_refused() {
+fn damaged_models_are_refused() {
     let events = events();
     let mut model = fresh(&events);
-    go_on(&mut model, &events);
+    learn_all(&mut model, &events);
     let bytes = model.to_bytes().unwrap();
     for length in (0..bytes.len()).step_by(997).chain([bytes.len() - 1]) {
         let error = Model::from_bytes(&bytes[..length], "m.safetensors").unwrap_err().to_string();
         assert!(error.starts_with("m.safetensors cannot be read as a model: "), "{error}");
     }
     assert!(Model::from_bytes(b"time,from,to\n1,2,3\n", "m").is_err());
-    // Any byte may be wrong: an error or a model that can be used, but no panic.
+    // With any byte changed, the result is an error or a usable model, never a panic.
     let (mut refused, mut usable) = (0, 0);
     for at in (0..bytes.len()).step_by(61) {
         for flip in [1, 0x80] {
@@ -95,7 +95,7 @@ fn what_is_broken_is_refused() {
                 Ok(mut model) => {
                     usable += 1;
                     if usable % 50 == 0 {
-                        // It may refuse, or learn nonsense.
+                        // An error is fine, and so are meaningless patterns.
                         let _ = model.learn(&events.tensor(0).unwrap());
                     }
                 }
@@ -106,7 +106,7 @@ fn what_is_broken_is_refused() {
 }
 
 #[test]
-fn another_format_is_refused() {
+fn another_format_version_is_refused() {
     let events = events();
     let mut model = fresh(&events);
     model.card.format = 1;

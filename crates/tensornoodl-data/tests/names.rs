@@ -1,4 +1,4 @@
-//! A second table: names, known groups, and axes of the same people.
+//! Lookup tables with names and known groups, and square tensors.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,11 +10,11 @@ use common::{place, query};
 use tensornoodl::{Dictionary, Learner, Params};
 use tensornoodl_data::{Model, Query, Recipe, table};
 
-/// Two groups write in the same hour, and one man in another.
+/// Two groups send mail in hour 1, and one person in hour 2.
 const MAIL: &str = "hour,from,to\n1,10,9\n1,9,10\n1,10,9\n1,9,10\n1,7,8\n2,2,10\n";
 const PEOPLE: &str = "id,name,unit\n2,Bo,\n7,Cy,Law\n8,Di,Law\n9,Al,Trade\n10,Al,Trade\n";
 
-fn asked(test: &str, people: &str) -> (std::path::PathBuf, Query) {
+fn query_with_lookups(test: &str, people: &str) -> (std::path::PathBuf, Query) {
     let (mail, file) = (place(&format!("{test}-mail.csv")), place(&format!("{test}-people.csv")));
     fs::write(&mail, MAIL).unwrap();
     fs::write(&file, people).unwrap();
@@ -26,8 +26,8 @@ fn asked(test: &str, people: &str) -> (std::path::PathBuf, Query) {
 }
 
 #[test]
-fn rows_and_cols_get_names_and_the_same_people() {
-    let (mail, query) = asked("both", PEOPLE);
+fn rows_and_cols_get_names_and_the_labels_of_both() {
+    let (mail, query) = query_with_lookups("both", PEOPLE);
     let plain = table::read(&mail, Query { names: None, groups: None, ..query.clone() }).unwrap();
     assert_eq!(plain.rows.names, ["2", "7", "8", "9", "10"]);
     assert_eq!(plain.rows.names, plain.cols.names);
@@ -37,7 +37,7 @@ fn rows_and_cols_get_names_and_the_same_people() {
     assert_eq!((narrow.rows.names.len(), narrow.cols.names.len()), (4, 3));
     assert_eq!((narrow.cells(), narrow.sum()), (plain.cells(), plain.sum()));
     let events = table::read(&mail, query).unwrap();
-    // Two people of the same name can be told apart.
+    // Two people with the same name keep their labels.
     assert_eq!(events.rows.names, ["Bo", "Cy", "Di", "Al (9)", "Al (10)"]);
     assert_eq!(events.row_groups, ["", "Law", "Law", "Trade", "Trade"]);
     let tensor = events.tensor(0).unwrap();
@@ -48,8 +48,8 @@ fn rows_and_cols_get_names_and_the_same_people() {
 }
 
 #[test]
-fn groups_of_a_pattern_are_compared_with_what_is_known() {
-    let (mail, query) = asked("groups", PEOPLE);
+fn found_groups_are_compared_with_known_groups() {
+    let (mail, query) = query_with_lookups("groups", PEOPLE);
     let events = table::read(&mail, query.clone()).unwrap();
     let dictionary = Dictionary::from_columns(2, vec![1.0, 0.0, 0.0, 1.0]).unwrap();
     let learner = Learner::new(dictionary, Params::default()).unwrap();
@@ -57,7 +57,7 @@ fn groups_of_a_pattern_are_compared_with_what_is_known() {
     assert!(model.groups(0).is_empty());
     model.learn(&events.tensor(0).unwrap()).unwrap();
     let model = Model::from_bytes(&model.to_bytes().unwrap(), "m").unwrap();
-    // 9 and 10 wrote to each other twice, which is two groups of one sender each, 7 to 8 once.
+    // 9 and 10 wrote to each other twice, which makes two groups with one sender each. 7 wrote to 8 once.
     let groups = model.groups(0);
     let said: Vec<String> = groups
         .iter()
@@ -67,7 +67,7 @@ fn groups_of_a_pattern_are_compared_with_what_is_known() {
         })
         .collect();
     assert_eq!(said, ["0.444 Trade 0/2", "0.444 Trade 0/2", "0.111 Law 0/2"]);
-    // Bo belongs to nothing that is known.
+    // Bo has no known group.
     let group = &model.groups(1)[0];
     assert_eq!((group.share, group.rows[0].0, group.cols[0].0), (1.0, 0, 4));
     let known = group.known.as_ref().unwrap();
@@ -75,9 +75,9 @@ fn groups_of_a_pattern_are_compared_with_what_is_known() {
 }
 
 #[test]
-fn what_is_wrong_with_the_second_table_is_named() {
+fn errors_name_the_lookup_table() {
     let says = |test: &str, people: &str| {
-        let (mail, query) = asked(test, people);
+        let (mail, query) = query_with_lookups(test, people);
         table::read(&mail, query).unwrap_err().to_string()
     };
     let twice = says("twice", &format!("{PEOPLE}7,Ed,Law\n"));
@@ -87,7 +87,7 @@ fn what_is_wrong_with_the_second_table_is_named() {
     );
     let other = says("other", "number,name,unit\n");
     assert!(other.contains("other-people.csv") && other.contains("id"), "{other}");
-    let (mail, query) = asked("gone", PEOPLE);
+    let (mail, query) = query_with_lookups("gone", PEOPLE);
     let gone = Query { names: Some("nowhere.csv(id,name)".parse().unwrap()), ..query };
     let gone = table::read(&mail, gone).unwrap_err().to_string();
     assert!(gone.starts_with("cannot read nowhere.csv"), "{gone}");

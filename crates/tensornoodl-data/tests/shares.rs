@@ -1,4 +1,4 @@
-//! Ranks that read a table together have what one alone has, whatever the format, and whatever is wrong with it.
+//! A table that several ranks read together gives the same cells, labels and errors as one rank alone, for every format.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,13 +16,13 @@ use tensornoodl::Team;
 use tensornoodl::parallel::{ThreadRank, run_ranks};
 use tensornoodl_data::{Events, Query, Value, table};
 
-/// All that is the same for every rank.
-fn told(events: &Events) -> String {
+/// Returns everything that all ranks must have in common.
+fn common_part(events: &Events) -> String {
     let Events { features, rows, cols, steps, row_groups, col_groups, tally, .. } = events;
     format!("{features:?} {rows:?} {cols:?} {steps:?} {row_groups:?} {col_groups:?} {tally:?}")
 }
 
-/// Cells, with the bits of their values.
+/// Returns the cells, with the bits of their values.
 fn cells(events: &Events) -> Vec<(usize, u32, u32, usize, u64)> {
     let mut cells = Vec::new();
     for step in 0..events.steps() {
@@ -40,7 +40,7 @@ fn cells(events: &Events) -> Vec<(usize, u32, u32, usize, u64)> {
     cells
 }
 
-/// Reads with 1 to 5 ranks; the outcome of one alone.
+/// Reads a table with 1 to 5 ranks, checks that the results agree, and returns the result of one rank alone.
 fn same_for_all(path: &Path, query: &Query) -> Result<Events, String> {
     let alone = table::read(path, query.clone()).map_err(|error| error.to_string());
     for size in 1..=5 {
@@ -53,18 +53,19 @@ fn same_for_all(path: &Path, query: &Query) -> Result<Events, String> {
                 let mut all = Vec::new();
                 for rank in &ranks {
                     let rank = rank.as_ref().unwrap();
-                    assert_eq!(told(rank), told(alone), "{size} ranks");
+                    assert_eq!(common_part(rank), common_part(alone), "{size} ranks");
                     all.extend(cells(rank));
                 }
                 all.sort_unstable();
                 assert_eq!(all, cells(alone), "{size} ranks");
             }
-            // One of them knows why, the others know that he does.
+            // One rank has the error itself, the others report it.
             Err(alone) => {
                 let first: Vec<&String> =
                     ranks.iter().filter_map(|rank| rank.as_ref().err()).filter(|why| *why == alone).collect();
-                let told = |why: &Result<Events, String>| why.as_ref().is_err_and(|why| why.ends_with(alone));
-                assert!(!first.is_empty() && ranks.iter().all(told), "{size} ranks: {alone}\n{ranks:?}");
+                let reports =
+                    |why: &Result<Events, String>| why.as_ref().is_err_and(|why| why.ends_with(alone));
+                assert!(!first.is_empty() && ranks.iter().all(reports), "{size} ranks: {alone}\n{ranks:?}");
             }
         }
     }
@@ -81,7 +82,7 @@ fn mails() -> Query {
     query("month(time)", "from", "to")
 }
 
-/// Rows of a table with quoted labels, some of which have commas, quotes and lines.
+/// Returns a table with quoted labels, some of which contain commas, quotes and line ends.
 fn mail_text() -> String {
     let mut text = String::from("time,from,to,size,day\r\n");
     for at in 0..300 {
@@ -103,7 +104,7 @@ fn mail_text() -> String {
 }
 
 #[test]
-fn csv_in_shares() {
+fn csv_is_shared() {
     let path = write("shares.csv", mail_text());
     let events = same_for_all(&path, &mails()).unwrap();
     assert_eq!((events.rows.names.len(), events.cols.names.len(), events.tally.events), (11, 8, 300));
@@ -118,19 +119,19 @@ fn csv_in_shares() {
         let events = same_for_all(&path, &query).unwrap();
         assert!(events.cells() > 10, "{query:?}");
     }
-    // A byte-order mark, no last line end, and packed.
+    // With a byte-order mark, without a last line end, and compressed.
     let mut marked = b"\xef\xbb\xbf".to_vec();
     marked.extend_from_slice(mail_text().trim_end().as_bytes());
     assert_eq!(cells(&same_for_all(&write("marked.csv", &marked), &mails()).unwrap()), cells(&events));
-    let packed = place("shares.csv.gz");
-    let mut gzip = flate2::write::GzEncoder::new(fs::File::create(&packed).unwrap(), Default::default());
+    let compressed = place("shares.csv.gz");
+    let mut gzip = flate2::write::GzEncoder::new(fs::File::create(&compressed).unwrap(), Default::default());
     gzip.write_all(&marked).unwrap();
     gzip.finish().unwrap();
-    assert_eq!(cells(&same_for_all(&packed, &mails()).unwrap()), cells(&events));
+    assert_eq!(cells(&same_for_all(&compressed, &mails()).unwrap()), cells(&events));
 }
 
 #[test]
-fn few_rows_and_none() {
+fn tables_with_few_rows_or_none() {
     for text in [
         "time,from,to\n2020-01-01,a,b\n",
         "time,from,to\n2020-01-01,a,b",
@@ -146,11 +147,11 @@ fn few_rows_and_none() {
 }
 
 #[test]
-fn the_line_that_is_wrong_is_named() {
+fn errors_name_the_line() {
     let mut lines: Vec<String> = mail_text().split_inclusive('\n').map(str::to_owned).collect();
     let good = lines.clone();
     for (at, wrong) in [(1, "x,a,b,1,1\n"), (150, "2020-01-01,a,b,1\n"), (290, "2020-13-01,a,b,1,1\n")] {
-        // Never inside of quotes.
+        // The wrong line must not be inside quotes.
         let at = (at..)
             .find(|at| good[*at - 1].starts_with("2020") && good[*at].starts_with("2020"))
             .unwrap_or(at);
@@ -166,7 +167,7 @@ fn the_line_that_is_wrong_is_named() {
         let error = same_for_all(&write("ends.csv", text), &mails()).unwrap_err();
         assert!(error.contains("line 4,"), "{error}");
     }
-    // Two are: the first is named.
+    // Of two wrong lines, the first is named.
     lines.insert(300, "x,a,b,1,1\n".into());
     lines.insert(1, "y,a,b,1,1\n".into());
     let error = same_for_all(&write("two.csv", lines.concat()), &mails()).unwrap_err();
@@ -174,7 +175,7 @@ fn the_line_that_is_wrong_is_named() {
 }
 
 #[test]
-fn what_can_be_read_once_is_refused() {
+fn inputs_that_can_be_read_only_once_are_refused() {
     let errors = run_ranks(2, |team| {
         let team: Arc<dyn Team> = Arc::new(team.clone());
         let read = |path: &str| table::read_share(Path::new(path), mails(), &team).unwrap_err().to_string();
@@ -185,7 +186,7 @@ fn what_can_be_read_once_is_refused() {
 }
 
 #[test]
-fn arrays_in_shares() {
+fn arrays_are_shared() {
     let values = ndarray::Array3::from_shape_fn((3, 7, 5), |(i, j, k)| {
         if (i + 2 * j + k) % 4 == 0 { 0.1 * (1 + i + j * k) as f64 } else { 0.0 }
     });
@@ -193,10 +194,10 @@ fn arrays_in_shares() {
     ndarray_npy::write_npy(&path, &values).unwrap();
     let events = same_for_all(&path, &array_query()).unwrap();
     assert!(events.cells() > 20);
-    let mut turned =
+    let mut fortran =
         ndarray::Array3::from_shape_vec(ndarray::ShapeBuilder::f((3, 7, 5)), vec![0.0; 105]).unwrap();
-    turned.assign(&values);
-    ndarray_npy::write_npy(place("shares_f.npy"), &turned).unwrap();
+    fortran.assign(&values);
+    ndarray_npy::write_npy(place("shares_f.npy"), &fortran).unwrap();
     assert_eq!(cells(&same_for_all(&place("shares_f.npy"), &array_query()).unwrap()), cells(&events));
     let whole = fs::read(&path).unwrap();
     for wrong in [&whole[..whole.len() - 9], &[&whole[..], &[0]].concat()] {
@@ -217,7 +218,7 @@ fn arrays_in_shares() {
 }
 
 #[test]
-fn parquet_in_shares() {
+fn parquet_is_shared() {
     for rows_of_a_group in [7, 50, 1000] {
         let path = place(&format!("shares_{rows_of_a_group}.parquet"));
         let column = |text: fn(usize) -> String| {
@@ -244,16 +245,16 @@ fn parquet_in_shares() {
         writer.close().unwrap();
         let events = same_for_all(&path, &Query { value: Value::Sum("size".into()), ..mails() }).unwrap();
         assert_eq!(events.tally.events, 100);
-        // A number that is none: its row is named.
+        // A field that is not a time: the row is named.
         let error = same_for_all(&path, &query("month(from)", "to", "time")).unwrap_err();
         assert!(error.contains("line 1,"), "{error}");
     }
 }
 
 proptest! {
-    /// Whatever a file holds: quotes that are never closed, in the middle of fields, at their ends.
+    /// Quotes can stand anywhere: never closed, in the middle of fields, at their ends.
     #[test]
-    fn any_text_in_shares(text in "(a|b|,|\"|\"\"|\n|\r\n|\r|,\"|\"\n|a,b\n|\"a\n\",b\n){0,60}") {
+    fn any_text_is_shared(text in "(a|b|,|\"|\"\"|\n|\r\n|\r|,\"|\"\n|a,b\n|\"a\n\",b\n){0,60}") {
         let path = write("any.csv", format!("a,b\n{text}"));
         let _ = same_for_all(&path, &query("a", "b", "b"));
         let path = write("any_head.csv", &text);

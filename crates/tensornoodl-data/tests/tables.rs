@@ -1,4 +1,4 @@
-//! Tables in, labelled tensors out.
+//! Tables that are counted into labelled tensors.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -15,7 +15,7 @@ fn read(text: &str, query: Query) -> Result<Events, Error> {
     counter.finish("t.csv")
 }
 
-/// (feature, row, col, value) with labels, of one step.
+/// Returns the labels of feature, row and col and the value of each entry of a step.
 fn entries(events: &Events, step: usize) -> Vec<(&str, &str, &str, f64)> {
     let tensor = events.tensor(step).unwrap();
     let mut entries = Vec::new();
@@ -59,7 +59,7 @@ fn events_are_counted_by_cell() {
 }
 
 #[test]
-fn values_filters_and_steps() {
+fn values_filters_and_steps_of_a_query() {
     let sums = Query { value: "sum(size)".parse().unwrap(), ..query("hour(time)", "from", "to") };
     let events = read(MAIL, sums.clone()).unwrap();
     assert_eq!(events.features.names.len(), 24);
@@ -74,14 +74,14 @@ fn values_filters_and_steps() {
     assert_eq!((events.sum(), events.tally.filtered), (20.0, 4));
     let stream = Query { step: Some("month(time)".parse().unwrap()), ..query("weekday(time)", "from", "to") };
     let events = read(MAIL, stream).unwrap();
-    // February has no mail, and is no step.
+    // February has no mail, so it is not a step.
     assert_eq!(events.steps.as_ref().unwrap().names, ["2001-01", "2001-03"]);
     assert_eq!(entries(&events, 0), [("Tue", "ann", "bob", 1.0), ("Tue", "bob", "cy, jr", 1.0)]);
     assert_eq!(entries(&events, 1), [("Fri", "ann", "bob", 1.0), ("Thu", "ann", "bob", 1.0)]);
 }
 
 #[test]
-fn numbers_are_ordered_as_numbers() {
+fn numbers_are_sorted_as_numbers() {
     let text = "a,b,c\n10,x,1\n9,x,1\n-1,y,1\n";
     assert_eq!(read(text, query("a", "b", "c")).unwrap().features.names, ["-1", "9", "10"]);
     assert_eq!(read(text, query("b", "a", "c")).unwrap().rows.names, ["-1", "9", "10"]);
@@ -98,12 +98,12 @@ fn points_fall_into_a_grid() {
     assert_eq!(events.features.names, ["2.5:2.5", "7.5:2.5", "2.5:7.5", "7.5:7.5"]);
     assert_eq!(events.tensor(0).unwrap().values(), [2.0, 1.0, 0.0, 2.0]);
     assert_eq!(events.tally.outside, 1);
-    // Means are over the events of a cell, not over its points.
+    // A mean is taken over the events of a cell, not over its distinct points.
     let means = Query { value: Value::Mean("v".into()), ..grid(",0:10,0:10") };
     assert_eq!(read(text, means).unwrap().tensor(0).unwrap().values(), [2.0, 1.0, 0.0, 6.0]);
     let averaged = Query { average_over: Some("game".into()), ..grid(",0:10,0:10") };
     assert_eq!(read(text, averaged).unwrap().tensor(0).unwrap().values(), [1.0, 0.5, 0.0, 1.0]);
-    // Without bounds, those of the data.
+    // Without bounds, the grid has the bounds of the data.
     assert_eq!(read(text, grid("")).unwrap().tensor(0).unwrap().values(), [3.0, 1.0, 2.0, 0.0]);
 }
 
@@ -116,7 +116,7 @@ fn the_most_active_rows_are_kept() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_line_and_column() {
     let says = |text: &str, query: Query| read(text, query).unwrap_err().to_string();
     let months = || query("month(time)", "from", "to");
     assert_eq!(
@@ -148,7 +148,7 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn a_huge_index_space_is_only_what_is_there() {
+fn a_huge_index_space_takes_no_memory() {
     let text = (0..10).map(|at| format!("{},{},{}\n", at % 3, at * 100_000_000 + 7, at * 99_999_999));
     let text = format!("f,r,c\n{}", text.collect::<String>());
     let events = read(&text, query("f", "r", "c")).unwrap();
@@ -191,7 +191,7 @@ fn a_season_has_27_weeks() {
 }
 
 #[test]
-fn parquet_is_a_table_too() {
+fn parquet_is_read_as_a_table() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("events.parquet");
     parquet_file(&path);
     let sums = Query { value: Value::Sum("size".into()), ..query("hour(time)", "who", "week(day)") };
@@ -209,7 +209,7 @@ fn parquet_is_a_table_too() {
 }
 
 #[test]
-fn bins_are_where_one_writes_them() {
+fn bins_have_round_labels() {
     let text = "v,r,c\n0.7,a,b\n0.65,a,b\n0.3,a,b\n-0.1,a,b\n";
     let events = read(text, query("bin(v,0.1)", "r", "c")).unwrap();
     let filled: Vec<&str> = entries(&events, 0).into_iter().map(|entry| entry.0).collect();
@@ -217,7 +217,7 @@ fn bins_are_where_one_writes_them() {
 }
 
 #[test]
-fn a_column_that_is_there_twice_is_named() {
+fn a_column_name_must_be_unique() {
     let error = read("a,b,c,a\n1,2,3,4\n", query("a", "b", "c")).unwrap_err().to_string();
     assert!(error.contains("two columns named a"), "{error}");
 }

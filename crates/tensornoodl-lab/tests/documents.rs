@@ -126,10 +126,10 @@ fn the_architecture_has_every_source_file() {
         blessed += &format!(
             "<!-- files of {folder} -->\n\n| file | content |\n| --- | --- |\n{rows}\n<!-- end -->{after}"
         );
-        crates.push(folder.split('/').nth(1).unwrap());
+        crates.push(folder.split('/').nth(1).unwrap().to_owned());
     }
     let names = ["", "-data", "-report", "-mpi", "-cli", "-lab"].map(|end| format!("tensornoodl{end}"));
-    assert_eq!(crates, names);
+    assert_eq!((&crates[..6], crates[6..].join(" ").as_str()), (&names[..], "python"));
     compare("ARCHITECTURE.md", &page, &blessed);
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Only the thread that called [`begin`] calls MPI, and its calls do not block as a rule: every exchange is started, then polled
 //! until it is complete. A rank that does not arrive at an exchange therefore ends the job after a while, with a message that
-//! names it, instead of blocking the job for ever. Calls that block nevertheless, because a link is cut or a launcher is gone,
+//! names it, instead of blocking the job forever. Calls that block nevertheless, because a link is cut or a launcher is gone,
 //! are ended by a second thread, the watchdog.
 
 #![forbid(unsafe_code)]
@@ -84,7 +84,7 @@ impl Drop for Job {
 /// A rank that does not arrive at an exchange for `patience` ends the job. Choose `patience` longer than the difference in
 /// computing time of two ranks between two exchanges: a rank that computes cannot be told from one that hangs.
 ///
-/// From now on, a panic of any thread ends the job, because unwinding would wait for the other ranks for ever.
+/// From now on, a panic of any thread ends the job, because unwinding would wait for the other ranks forever.
 ///
 /// # Errors
 ///

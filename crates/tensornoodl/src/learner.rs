@@ -20,7 +20,7 @@ use std::borrow::Borrow;
 use std::fmt::Display;
 use std::sync::Arc;
 
-pub use crate::learner::step::Step;
+pub use crate::learner::step::{Step, Times};
 
 use crate::data::codes::Codes;
 use crate::data::dictionary::{Dictionary, UnitVector};
@@ -29,11 +29,11 @@ use crate::discover::growth::{Discovery, Review};
 use crate::discover::sample::sample;
 use crate::discover::scale::Scale;
 use crate::discover::unexplained::{Unexplained, UnexplainedFibers};
-use crate::encode::waves::{Encoding, NoSink, Scratch as EncodeScratch};
+use crate::encode::waves::{Encoded, Encoding, NoSink, Scratch as EncodeScratch};
 use crate::error::Error;
 use crate::learner::pass::{Pass, PassCounter, Scratch};
 use crate::learner::sightings::Sightings;
-use crate::learner::step::{Times, timed};
+use crate::learner::step::timed;
 use crate::linalg::vector::add_scaled;
 use crate::parallel::team::{Team, TeamHandle, agree};
 use crate::params::{Params, Passes};
@@ -118,7 +118,7 @@ impl Learner {
         let mut times = Times::default();
         timed(&mut times.search, || next.find_first_patterns(tensor))?;
         let mut step = next.step(tensor.shape(), || [Ok::<_, Error>(tensor)])?;
-        step.search_time += times.search;
+        step.times.search += times.search;
         *self = next;
         Ok(step)
     }
@@ -203,30 +203,33 @@ impl Learner {
         };
         // No function below this line can fail.
         let unexplained = unexplained.map(|unexplained| unexplained.gather(pass.team));
-        let mut step = Step {
+        let mut step = self.report(encoded, &update, shape, passes.count);
+        self.commit(update, &step);
+        if let Some(unexplained) = unexplained {
+            timed(&mut times.search, || self.discover(unexplained, &mut step));
+        }
+        Ok(Step { times, ..step })
+    }
+
+    /// What happened to a tensor, before patterns are found or lost.
+    fn report(&self, encoded: Encoded, update: &Update, shape: Shape, passes: usize) -> Step {
+        let sums = &self.scratch.sums;
+        Step {
             step: self.steps + 1,
             fibers: encoded.nonzero,
-            fibers_used: self.scratch.sums.fibers_used,
+            fibers_used: sums.fibers_used,
             mean_code_size: encoded.mean_code_size(),
             fit: encoded.fit(),
             // |A(t)|_F^2 is the number of patterns. An empty sum of floats is -0.
             change: ((0.0 + update.squared_change) / self.dictionary.patterns().max(1) as f64).sqrt(),
-            activity: self.scratch.sums.activity(),
+            activity: sums.activity(),
             solver_counts: encoded.solver_counts,
-            passes: passes.count,
+            passes,
             found: 0,
             lost: Vec::new(),
-            encode_time: times.encode,
-            update_time: times.update,
-            search_time: times.search,
+            times: Times::default(),
             codes: encoded.codes(shape),
-        };
-        self.commit(update, &step);
-        if let Some(unexplained) = unexplained {
-            timed(&mut times.search, || self.discover(unexplained, &mut step));
-            step.search_time = times.search;
         }
-        Ok(step)
     }
 
     /// Makes A(t+1) the dictionary, and counts the step.

@@ -9,36 +9,42 @@
 //! Z(t) = sum_i A_i o B_i(t) o C_i(t),    i = 1 .. m
 //! ```
 //!
-//! The dictionary A (n x m, dense, unit columns) stays; the factors B(t) and C(t) are sparse and new
-//! each time. Wanted: all three, while the tensors arrive. A fiber of Z, the n features at one
-//! place (row j, col k), mixes the few patterns A_i whose B_ji and C_ki are both non-zero, and
-//! most fibers are zero. So the non-zero fibers Y (n x p) obey Y = A X with sparse codes X, and
-//! row i of X, put back to its places, is the rank-one matrix B_i C_i'.
+//! The dictionary A (n x m, dense, unit columns) stays the same. The factors B(t) and C(t) are sparse and new in each step.
+//! All three are to be found while the tensors arrive. A fiber of Z, the n features at one place (row j, col k), mixes the
+//! few patterns A_i whose B_ji and C_ki are both non-zero, and most fibers are zero. So the non-zero fibers Y (n x p) obey
+//! Y = A X with sparse codes X. Row i of X, put back to its places, is the rank-one matrix B_i C_i'.
 //!
 //! # The method
 //!
-//! | | for each tensor | in | of the paper |
+//! | stage | for each tensor | here | in the paper |
 //! | --- | --- | --- | --- |
 //! | | collect the non-zero fibers Y | [`Tensor`] | mode-1-T, eq:dl |
-//! | I | code them: sparse X with Y = A X | [`Learner::encode`] | alg:coeff_init, alg:coeff_iht |
-//! | II | untangle B and C, on demand | [`Codes::untangle`] | algo:KRP_algo |
-//! | III | move A to explain what X leaves of Y | [`Learner::learn`] | eq:emp_grad_est, eq:apx_grad |
-//! | | find patterns in what A does not explain | [`Learner::from_nothing`] | ours; the paper starts near A* |
+//! | I | encode: sparse codes X with Y = A X | [`Learner::encode`] | alg:coeff_init, alg:coeff_iht |
+//! | II | untangle the factors B and C, on demand | [`Codes::untangle`] | algo:KRP_algo |
+//! | III | update: move A to explain Y - A X | [`Learner::learn`] | eq:emp_grad_est, eq:apx_grad |
+//! | | discover patterns in what A does not explain | [`Learner::from_nothing`] | ours; the paper starts near A* |
+//!
+//! Start reading at `learner.rs`, Alg. 1 of the paper. Each stage has a folder of its name: `encode/`, `untangle/`,
+//! `update/`, `discover/`. Folders import only from folders further down this list: `evaluate`, `learner`, `discover`,
+//! `update`, `untangle`, `encode`, `parallel`, `data`, `linalg`.
 //!
 //! # Words
 //!
-//! | paper | here | |
+//! | paper | here | note |
 //! | --- | --- | --- |
 //! | Z(t), t | tensor, step | |
-//! | n, J, K | features, rows, cols | |
+//! | n, J, K | features, rows, cols | [`Shape`] |
 //! | mode-1 fiber, (j, k) | fiber, [`Place`] | a fiber is one sample |
 //! | A(t), A_i, m | [`Dictionary`], pattern, patterns | |
 //! | X(t), S(t) | [`Codes`] | codes at their places are S |
 //! | B(t), C(t) | row factor, col factor: [`Factors`] | |
+//! | Y - A X | residual | the squared norm of a fiber or residual is its energy |
 //! | eta_A, eta_x, tau | `eta_a`, `eta_x`, `tau` | [`Params`] |
 //! | C, the constant | `code_floor` | C is a factor |
 //! | R, delta_R | `iht_steps`, `code_tolerance` | |
 //! | starred | `true_` | only in [`synthetic`], [`metrics`], [`recovery`] |
+//! | | rank, team | processes or threads that share the fibers of a tensor: [`parallel`] |
+//! | | evidence, significant, probation | of patterns that were found in the data: [`discover`] |
 //!
 //! # Example
 //!
@@ -57,7 +63,7 @@
 //! assert_eq!((step.fibers, step.activity.as_slice()), (3, [2, 1].as_slice()));
 //! assert!(learner.dictionary().pattern(0)[1].abs() < 1e-10);
 //!
-//! // Who takes part in pattern 0: rows 0 and 1.
+//! // The rows that take part in pattern 0 are rows 0 and 1.
 //! let factors = step.codes.untangle();
 //! let rows: Vec<u32> = factors.rows.column(0).iter().map(|entry| entry.0).collect();
 //! assert_eq!(rows, [0, 1]);
@@ -65,8 +71,19 @@
 //! # }
 //! ```
 //!
-//! Results have the same bits for any number of threads, parts of a tensor, and ranks of a [`team`]. Work is
-//! spread over the rayon pool it is called from.
+//! # The method in plain code
+//!
+//! The three stages with the paper's step, written with dense matrices and without anything that makes them fast. Tests
+//! compare the learner with this code.
+//!
+//! ```rust,ignore
+#![doc = include_str!("../tests/plain/method.rs")]
+//! ```
+//!
+//! # Reproducibility and threads
+//!
+//! Results have the same bits for any number of threads, for any parts of a tensor, and for any number of ranks of a team
+//! ([`parallel`]). Work is spread over the rayon pool that the call is made from.
 
 #![forbid(unsafe_code)]
 
@@ -92,7 +109,7 @@ pub use discover::params::DiscoverParams;
 pub use discover::scale::Scale;
 pub use error::Error;
 pub use evaluate::{assumptions, metrics, recovery, synthetic};
-pub use learner::{Learner, Step};
+pub use learner::{Learner, Step, Times};
 pub use parallel::Team;
 pub use params::{Params, Passes, Rule, Samples, Solver};
 pub use shape::{Place, Shape};

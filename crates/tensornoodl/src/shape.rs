@@ -46,11 +46,6 @@ impl Place {
         u64::from(self.col) << 32 | u64::from(self.row)
     }
 
-    /// Returns the place with this [`key`](Place::key).
-    pub(crate) fn from_key(key: u64) -> Place {
-        Place { row: key as u32, col: (key >> 32) as u32 }
-    }
-
     /// Returns the rank, out of `ranks`, that holds the fiber at this place when places are spread over ranks by hash.
     pub fn owner(self, ranks: usize) -> usize {
         (self.hash() % ranks as u64) as usize

@@ -1,4 +1,4 @@
-//! Inputs at the edges: values at the thresholds, nothing to learn from, and what must be refused.
+//! Edge cases: values at the thresholds, empty tensors, and invalid input.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,6 +21,7 @@ fn shape(features: usize, rows: usize, cols: usize) -> Shape {
     Shape { features, rows, cols }
 }
 
+/// The code of one fiber with the identity as the dictionary.
 fn code_of(y: &[f64], params: Params) -> Vec<(u32, f64)> {
     let learner = Learner::new(identity(y.len()), params).unwrap();
     let tensor = Tensor::from_fibers(shape(y.len(), 1, 1), y, vec![Place { row: 0, col: 0 }]).unwrap();
@@ -28,14 +29,14 @@ fn code_of(y: &[f64], params: Params) -> Vec<(u32, f64)> {
 }
 
 #[test]
-fn hard_thresholding_keeps_what_equals_the_threshold() {
+fn hard_thresholding_keeps_entries_equal_to_the_threshold() {
     let below = 0.5_f64.next_down();
     for solver in [Solver::Direct, Solver::Iht] {
-        // With A the identity, A'y is y: the start keeps entries of at least code_floor / 2.
+        // A is the identity, so that A'y = y: the first threshold keeps entries of at least code_floor / 2.
         let params = Params { solver, code_floor: 1.0, tau: 0.1, eta_x: 0.2, ..Params::default() };
         assert_eq!(code_of(&[0.5, below, -0.5, -below], params), [(0, 0.5), (2, -0.5)]);
     }
-    // An entry that the start left out enters once eta_x |y_i| >= tau: 0.25 * 0.5 = 0.125.
+    // An entry below the first threshold enters if eta_x |y_i| >= tau: 0.25 * 0.5 = 0.125.
     for solver in [Solver::Direct, Solver::Iht] {
         let params = Params { solver, code_floor: 4.0, tau: 0.125, eta_x: 0.25, ..Params::default() };
         let code = code_of(&[0.5, below, 3.0, -0.5], params);
@@ -46,8 +47,8 @@ fn hard_thresholding_keeps_what_equals_the_threshold() {
 }
 
 #[test]
-fn iht_stops_where_it_is_told() {
-    // One entry enters at eta_x y and then moves by (1 - eta_x)^r.
+fn iht_stops_at_the_step_limit_or_the_tolerance() {
+    // One entry enters with the value eta_x y. After r steps it is y (1 - (1 - eta_x)^r).
     let params = |iht_steps, code_tolerance| Params {
         solver: Solver::Iht,
         code_floor: 4.0,
@@ -61,48 +62,49 @@ fn iht_stops_where_it_is_told() {
         let expected = 1.0 - 0.75_f64.powi(steps as i32);
         assert!((code_of(&[1.0], params(steps, 0.0))[0].1 - expected).abs() < 1e-15);
     }
-    // A tolerance of 0.1 is met by the first change of at most a tenth of the iterate: step 6.
+    // A tolerance of 0.1 ends the iteration at the first change of at most a tenth of the iterate: step 6.
     let met = (1..).find(|&r| 0.75_f64.powi(r - 1) * 0.25 <= 0.1 * (1.0 - 0.75_f64.powi(r))).unwrap();
     let expected = 1.0 - 0.75_f64.powi(met);
     assert!((code_of(&[1.0], params(1000, 0.1))[0].1 - expected).abs() < 1e-15);
 }
 
 #[test]
-fn unsettled_codes_are_counted_and_never_harm() {
-    // Twenty equal patterns: G has eigenvalue 20, and eta_x 20 > 2 makes the iteration diverge.
+fn codes_that_do_not_converge_are_counted_and_not_used() {
+    // Twenty equal patterns: G = A'A has eigenvalue 20, and the iteration diverges because 20 eta_x > 2.
     let patterns = Dictionary::from_columns(4, [1.0, 1.0, 1.0, 1.0].repeat(20)).unwrap();
     for rule in [Rule::Adaptive, Rule::Paper { eta_a: 1.0 }] {
         let params = Params { eta_x: 0.9, rule, ..Params::default() };
         let mut learner = Learner::new(patterns.clone(), params).unwrap();
         let tensor = Tensor::from_triplets(shape(4, 1, 1), &[(0, 0, 0, 4.0), (1, 0, 0, 2.0)]).unwrap();
         let step = learner.learn(&tensor).unwrap();
-        assert_eq!((step.solver_counts.unsettled, step.codes.matrix().nnz()), (1, 0));
+        assert_eq!((step.solver_counts.unconverged, step.codes.matrix().nnz()), (1, 0));
         assert_eq!(learner.dictionary(), &patterns);
     }
 }
 
 #[test]
-fn a_limit_that_the_iteration_does_not_reach_is_not_claimed() {
-    // G has eigenvalue 2.13 along (0.67, 0.67, 0.33), and eta_x 2.13 > 2. The codes lie almost along another
-    // eigenvector, so that x(0) is near and every other part of the check holds.
+fn the_direct_solver_reports_a_fiber_whose_iteration_diverges() {
+    // G has eigenvalue 2.13 along (0.67, 0.67, 0.33), and with eta_x = 0.95 the iteration diverges because 2.13 eta_x > 2.
+    // The codes are almost parallel to another eigenvector, so that x(0) is near the solution and all other conditions of
+    // the direct solver hold.
     let patterns = vec![1.0, 0.0, 0.0, 0.99, 0.0199_f64.sqrt(), 0.0, 0.283, 0.0200611, 0.9589090];
     let start = Dictionary::from_columns(3, patterns).unwrap();
     let code = [-2.36 + 0.07, -2.36 + 0.07, 9.43 + 0.03];
     let fiber: Vec<f64> = (0..3).map(|f| (0..3).map(|i| code[i] * start.pattern(i)[f]).sum()).collect();
     let tensor = Tensor::from_fibers(shape(3, 1, 1), fiber, vec![Place { row: 0, col: 0 }]).unwrap();
-    let roads = |eta_x, solver| {
+    let counts = |eta_x, solver| {
         let params = Params { eta_x, solver, ..Params::default() };
         Learner::new(start.clone(), params).unwrap().learn(&tensor).unwrap().solver_counts
     };
-    assert_eq!(roads(0.8, Solver::Direct).direct, 1);
-    assert_eq!(roads(0.95, Solver::Iht).unsettled, 1);
-    assert_eq!(roads(0.95, Solver::Direct).unsettled, 1);
+    assert_eq!(counts(0.8, Solver::Direct).direct, 1);
+    assert_eq!(counts(0.95, Solver::Iht).unconverged, 1);
+    assert_eq!(counts(0.95, Solver::Direct).unconverged, 1);
 }
 
 #[test]
-fn an_entry_that_is_dropped_on_the_way_is_not_in_the_limit() {
-    // Two patterns at 60 degrees, codes 1 and -0.15: the second starts at 0.35, passes below tau on its
-    // way to -0.15, is dropped there and cannot come back. The first ends at a_1'y = 0.925.
+fn an_entry_dropped_during_the_iteration_is_not_in_the_direct_code() {
+    // Two patterns at 60 degrees, codes 1 and -0.15: the second entry starts at 0.35 and moves towards -0.15. Below tau it
+    // is dropped and cannot come back. The first entry ends at A_1'y = 0.925.
     let start = Dictionary::from_columns(2, vec![1.0, 0.0, 0.5, 0.75_f64.sqrt()]).unwrap();
     let fiber = vec![1.0 - 0.15 * 0.5, -0.15 * 0.75_f64.sqrt()];
     let tensor = Tensor::from_fibers(shape(2, 1, 1), fiber, vec![Place { row: 0, col: 0 }]).unwrap();
@@ -119,25 +121,25 @@ fn an_entry_that_is_dropped_on_the_way_is_not_in_the_limit() {
 }
 
 #[test]
-fn every_fiber_is_counted_on_its_road() {
-    // More fibers than a block holds.
+fn every_fiber_is_counted_by_the_solver_that_coded_it() {
+    // More fibers than one block of the encoder has.
     let fibers = 700;
     let places: Vec<Place> = (0..fibers).map(|row| Place { row, col: 0 }).collect();
     let values = [2.0, 0.0, 0.0].repeat(fibers as usize);
     let tensor = Tensor::from_fibers(shape(3, fibers as usize, 1), values, places).unwrap();
-    let roads = |params| {
-        let roads = Learner::new(identity(3), params).unwrap().learn(&tensor).unwrap().solver_counts;
-        (roads.direct, roads.iht, roads.unsettled)
+    let counts = |params| {
+        let found = Learner::new(identity(3), params).unwrap().learn(&tensor).unwrap().solver_counts;
+        (found.direct, found.iht, found.unconverged)
     };
-    assert_eq!(roads(Params::default()), (700, 0, 0));
-    assert_eq!(roads(Params { solver: Solver::Iht, ..Params::default() }), (0, 700, 0));
-    // Entering in steps of eta_x, two steps are not enough.
+    assert_eq!(counts(Params::default()), (700, 0, 0));
+    assert_eq!(counts(Params { solver: Solver::Iht, ..Params::default() }), (0, 700, 0));
+    // Entries enter in steps of eta_x, so that two steps are not enough to converge.
     let slow = Params { solver: Solver::Iht, code_floor: 8.0, iht_steps: 2, ..Params::default() };
-    assert_eq!(roads(slow), (0, 0, 700));
+    assert_eq!(counts(slow), (0, 0, 700));
 }
 
 #[test]
-fn a_tensor_without_fibers_is_a_normal_step() {
+fn a_tensor_without_fibers_is_a_step_that_changes_nothing() {
     for rule in [Rule::Adaptive, Rule::Paper { eta_a: 20.0 }] {
         for passes in [Passes::Fixed(1), Passes::Fixed(3)] {
             let mut learner =
@@ -158,8 +160,8 @@ fn a_tensor_without_fibers_is_a_normal_step() {
 }
 
 #[test]
-fn zero_fibers_do_not_count() {
-    // The paper's step divides by the number of non-zero fibers.
+fn zero_fibers_do_not_change_the_step() {
+    // The paper's step divides by p, the number of non-zero fibers.
     let start = Dictionary::from_columns(3, vec![1.0, 0.2, 0.0, 0.0, 0.2, 1.0]).unwrap();
     let params = Params { rule: Rule::Paper { eta_a: 0.5 }, ..Params::default() };
     let (mut with, mut without) =
@@ -174,14 +176,14 @@ fn zero_fibers_do_not_count() {
 }
 
 #[test]
-fn a_pattern_that_no_fiber_shows_keeps_its_bits() {
+fn a_pattern_in_no_fiber_keeps_its_bits() {
     let planted = Planted::new(Plan { patterns: 60, ..Plan::default() }).unwrap();
     let start = planted.start(0.3).unwrap();
     for rule in [Rule::Adaptive, Rule::Paper { eta_a: 5.0 }] {
         for samples in [Samples::All, Samples::Independent] {
             let mut learner =
                 Learner::new(start.clone(), Params { rule, samples, ..Params::default() }).unwrap();
-            // Only fibers of pattern 7.
+            // All fibers contain pattern 7 only.
             let truth = planted.true_dictionary().pattern(7);
             let entries: Vec<_> =
                 (0..6).flat_map(|at| (0..300).map(move |i| (i, at, at, truth[i]))).collect();
@@ -196,7 +198,7 @@ fn a_pattern_that_no_fiber_shows_keeps_its_bits() {
 }
 
 #[test]
-fn one_fiber_is_enough_for_its_pattern() {
+fn one_fiber_is_enough_to_learn_its_pattern() {
     let planted = Planted::new(Plan::default()).unwrap();
     let mut learner = Learner::new(planted.start(0.3).unwrap(), Params::default()).unwrap();
     let truth = planted.true_dictionary().pattern(3);
@@ -210,8 +212,8 @@ fn one_fiber_is_enough_for_its_pattern() {
 }
 
 #[test]
-fn the_change_of_the_dictionary_is_relative() {
-    // One of four unit patterns moves from (1, 0.1)/|.| to (1, 0).
+fn the_reported_change_is_relative_to_the_norm_of_the_dictionary() {
+    // One of four unit patterns moves from unit(1, 0.1, 0, 0) to (1, 0, 0, 0); the norm of the dictionary is 2.
     let mut start = vec![0.0; 16];
     (0..4).for_each(|i| start[i * 4 + i] = 1.0);
     start[1] = 0.1;
@@ -225,7 +227,7 @@ fn the_change_of_the_dictionary_is_relative() {
 }
 
 #[test]
-fn as_many_patterns_as_features_in_a_fiber_teach_nothing() {
+fn a_fiber_with_as_many_patterns_as_features_does_not_move_them() {
     let mut learner = Learner::new(identity(2), Params::default()).unwrap();
     let tensor = Tensor::from_triplets(shape(2, 1, 1), &[(0, 0, 0, 3.0), (1, 0, 0, -2.0)]).unwrap();
     let step = learner.learn(&tensor).unwrap();
@@ -234,7 +236,7 @@ fn as_many_patterns_as_features_in_a_fiber_teach_nothing() {
 }
 
 #[test]
-fn an_outlier_does_not_turn_a_known_pattern() {
+fn an_outlier_does_not_move_a_known_pattern() {
     for noise in [0.0, 0.1] {
         let planted = Planted::new(Plan { noise, patterns: 40, ..Plan::default() }).unwrap();
         let mut learner = Learner::new(planted.start(0.2).unwrap(), Params::default()).unwrap();
@@ -242,19 +244,19 @@ fn an_outlier_does_not_turn_a_known_pattern() {
             learner.learn(&planted.tensor(t).tensor).unwrap();
         });
         let before = learner.dictionary().clone();
-        // A fiber that is half pattern 5 and half something never seen.
-        let stranger = planted.start(1.4).unwrap();
-        let fiber: Vec<f64> = before.pattern(5).iter().zip(stranger.pattern(9)).map(|(a, b)| a + b).collect();
+        // A fiber that is half pattern 5 and half a direction that occurs in no other fiber.
+        let unknown = planted.start(1.4).unwrap();
+        let fiber: Vec<f64> = before.pattern(5).iter().zip(unknown.pattern(9)).map(|(a, b)| a + b).collect();
         let tensor = Tensor::from_fibers(shape(300, 1, 1), fiber, vec![Place { row: 0, col: 0 }]).unwrap();
         assert_eq!(learner.learn(&tensor).unwrap().activity[5], 1);
-        let turned = distance(before.pattern(5), learner.dictionary().pattern(5));
-        assert!(turned < 0.1 * noise + 1e-6, "noise {noise}: {turned}");
+        let moved = distance(before.pattern(5), learner.dictionary().pattern(5));
+        assert!(moved < 0.1 * noise + 1e-6, "noise {noise}: {moved}");
     }
 }
 
 #[test]
-fn patterns_that_only_ever_occur_together_share_the_blame() {
-    // Their sum is known, their difference is not: both move half of the way, and neither is lost.
+fn patterns_that_always_occur_together_move_equally() {
+    // The fibers determine the difference of patterns 1 and 4, but not their sum: both must move half of the way.
     let planted = Planted::new(Plan { patterns: 6, features: 50, ..Plan::default() }).unwrap();
     let (truth, start) = (planted.true_dictionary(), planted.start(0.3).unwrap());
     let fiber: Vec<f64> = truth.pattern(1).iter().zip(truth.pattern(4)).map(|(a, b)| a - b).collect();
@@ -279,10 +281,10 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 }
 
 #[test]
-fn triplets_are_added_sorted_and_pruned() {
+fn triplets_are_summed_sorted_and_zero_fibers_are_dropped() {
     let entries = [(1, 1, 0, 2.0), (0, 0, 1, 1.0), (1, 1, 0, 0.5), (0, 1, 1, 3.0), (0, 1, 1, -3.0)];
     let tensor = Tensor::from_triplets(shape(2, 2, 2), &entries).unwrap();
-    // (1, 1) cancels and is no fiber; places are ordered as columns of the unfolding.
+    // The entries at (1, 1) cancel, and a zero fiber is dropped. Places have the order of the columns of the unfolding.
     assert_eq!(tensor.places(), [Place { row: 1, col: 0 }, Place { row: 0, col: 1 }]);
     assert_eq!(tensor.values(), [0.0, 2.5, 1.0, 0.0]);
 }
@@ -297,7 +299,7 @@ fn given_fibers_are_not_copied() {
 }
 
 #[test]
-fn bad_tensors_are_refused_with_their_position() {
+fn bad_tensors_are_refused_with_the_position_of_the_error() {
     let say = |error: Error| error.to_string();
     let triplets = |s, entries: &[_]| say(Tensor::from_triplets(s, entries).unwrap_err());
     let fibers = |values: Vec<f64>, places: Vec<Place>| {
@@ -355,13 +357,13 @@ fn bad_dictionaries_are_refused() {
     );
     assert_eq!(say(2, vec![1.0; 3]), "dictionary: 3 values given, 2 needed");
     assert_eq!(say(3, vec![]), "dictionary: 0 values given, 3 needed");
-    // A column that adds up to zero is a fine pattern, and so are tiny and huge ones.
+    // Columns with the sum 0, and tiny and huge columns, are valid patterns.
     let dictionary = Dictionary::from_columns(2, vec![1e-300, -1e-300, 1e300, 1e300]).unwrap();
     assert!(dictionary.values().iter().all(|a| (a.abs() - 0.5_f64.sqrt()).abs() < 1e-15));
 }
 
 #[test]
-fn bad_parameters_are_refused_by_name() {
+fn bad_parameters_are_refused_with_their_name() {
     let good = Params::default;
     let paper = |eta_a| Params { rule: Rule::Paper { eta_a }, ..good() };
     let cases = [
@@ -431,7 +433,7 @@ fn a_learner_that_returned_an_error_is_unchanged() {
 }
 
 #[test]
-fn values_of_any_size_do_not_panic() {
+fn values_from_1e_minus_300_to_1e98_do_not_panic() {
     let planted = Planted::new(Plan {
         patterns: 20,
         features: 30,
@@ -460,13 +462,13 @@ fn values_of_any_size_do_not_panic() {
 
 #[test]
 #[should_panic(expected = "rows of a column must increase")]
-fn a_sparse_column_out_of_order_is_a_bug_of_the_caller() {
+fn a_sparse_column_out_of_order_panics() {
     Sparse::new(3).push(&[(1, 1.0), (0, 1.0)]);
 }
 
 #[test]
 #[should_panic(expected = "row out of bounds")]
-fn a_sparse_column_out_of_bounds_is_a_bug_of_the_caller() {
+fn a_sparse_column_out_of_bounds_panics() {
     Sparse::new(3).push(&[(3, 1.0)]);
 }
 
@@ -475,8 +477,8 @@ fn one_fiber(y: &[f64]) -> Tensor<'_> {
 }
 
 #[test]
-fn many_patterns_in_a_fiber_and_huge_codes_are_solved_directly() {
-    // Ten of sixteen patterns at once.
+fn fibers_with_many_patterns_or_huge_codes_are_solved_directly() {
+    // One fiber with ten of sixteen patterns.
     let (n, m) = (4000, 16);
     let planted = Planted::new(Plan { features: n, patterns: m, ..Plan::default() }).unwrap();
     let a = planted.true_dictionary();
@@ -490,7 +492,7 @@ fn many_patterns_in_a_fiber_and_huge_codes_are_solved_directly() {
     assert_eq!((step.solver_counts.direct, step.codes.matrix().nnz()), (1, 10));
     assert!(step.codes.matrix().column(0).iter().all(|(_, x)| (x.abs() - 2.0).abs() < 1e-12));
 
-    // Ten million times the floor: more than single precision can tell apart.
+    // Codes of ten million times the floor: single precision cannot represent both.
     let n = 40;
     let mut values = identity(n).values().to_vec();
     values[n] = 0.05;
@@ -505,7 +507,7 @@ fn many_patterns_in_a_fiber_and_huge_codes_are_solved_directly() {
 }
 
 #[test]
-fn passes_of_the_papers_step_follow_each_other() {
+fn three_passes_of_the_papers_step_equal_three_steps() {
     let planted =
         Planted::new(Plan { features: 30, patterns: 20, rows: 8, cols: 8, alpha: 0.1, ..Plan::default() });
     let planted = planted.unwrap();
@@ -525,7 +527,7 @@ fn passes_of_the_papers_step_follow_each_other() {
 }
 
 #[test]
-fn a_learner_may_become_another() {
+fn clone_from_gives_the_same_learner_as_clone() {
     let learner = |m: usize, rule| {
         let plan =
             Plan { features: 20, patterns: m, rows: 6, cols: 6, alpha: 0.3, beta: 0.3, ..Plan::default() };
@@ -552,27 +554,28 @@ fn a_learner_may_become_another() {
 }
 
 #[test]
-fn a_small_code_on_twin_patterns_is_not_believed() {
-    // Pattern 0 twice, so that no least-squares fit exists; the third is small here and is left out.
+fn a_small_code_beside_duplicate_patterns_is_not_used() {
+    // Patterns 0 and 1 are equal, so that least squares is singular. The code of pattern 2 is small and is not used.
     let a = vec![1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.3, 0.91_f64.sqrt(), 0.0, 0.0];
     let start = Dictionary::from_columns(4, a).unwrap();
     let mut learner = Learner::new(start.clone(), Params::default()).unwrap();
     let step = learner.learn(&one_fiber(&[2.0, 0.2, 0.0, 0.0])).unwrap();
     assert_eq!(step.activity, [1, 1, 0]);
-    // The twins turn towards what the two of them leave.
+    // The duplicates move towards the residual that they leave.
     assert!(learner.dictionary().pattern(0)[1] > 0.01, "{:?}", learner.dictionary());
 }
 
 #[test]
-fn a_step_that_moves_nothing_changes_by_zero() {
+fn an_empty_step_reports_a_change_of_plus_zero() {
     let mut learner = Learner::new(identity(3), Params::default()).unwrap();
     let step = learner.learn(&Tensor::from_triplets(shape(3, 2, 2), &[]).unwrap()).unwrap();
     assert_eq!(step.change.to_bits(), 0);
 }
 
-/// Windows of three neighbours: 2 of 3 entries in common, so that the iteration goes on for hundreds of steps.
+/// The patterns are windows of three neighboring features. Neighboring windows share two features, so that the
+/// iteration takes hundreds of steps.
 #[test]
-fn coherent_patterns_end_where_the_iteration_ends() {
+fn direct_codes_of_coherent_patterns_are_the_limit_of_iht() {
     let (n, fibers) = (14, 200);
     let window = |first: usize| (0..n).map(move |i| f64::from(u8::from((first..first + 3).contains(&i))));
     let dictionary = Dictionary::from_columns(n, (0..12).flat_map(window).collect()).unwrap();
@@ -598,12 +601,12 @@ fn coherent_patterns_end_where_the_iteration_ends() {
         early += usize::from(near(c, 1e-9));
     }
     assert_eq!(same, fibers);
-    // Sixty steps are not enough, so that the limit is not trivial.
+    // Sixty steps of IHT are not enough for most fibers.
     assert!(early < fibers / 2, "{early}");
 }
 
 #[test]
-fn stopped_work_leaves_everything_as_it_was() {
+fn stopped_work_leaves_the_learner_unchanged() {
     let planted = Planted::new(Plan { patterns: 30, ..Plan::default() }).unwrap();
     let tensor = planted.tensor(1).tensor;
     let mut learner = Learner::new(planted.start(0.35).unwrap(), Params::default()).unwrap();
@@ -618,7 +621,7 @@ fn stopped_work_leaves_everything_as_it_was() {
     learner.set_stop(Stop::default());
     assert_eq!(learner.learn(&planted.tensor(2).tensor).unwrap().step, 2);
 
-    // The search, too, also in the middle of it.
+    // The search for patterns stops as well.
     let grow = DiscoverParams { stop: stop.clone(), ..DiscoverParams::default() };
     let features = tensor.shape().features;
     let mut nothing = Learner::from_nothing(features, Params::default(), grow.clone()).unwrap();
@@ -631,7 +634,7 @@ fn stopped_work_leaves_everything_as_it_was() {
 }
 
 #[test]
-fn codes_lead_back_to_the_fibers() {
+fn decode_reverses_encode() {
     let planted = Planted::new(Plan { patterns: 30, ..Plan::default() }).unwrap();
     let sample = planted.tensor(1);
     let learner = Learner::new(planted.true_dictionary().clone(), Params::default()).unwrap();

@@ -1,6 +1,7 @@
-//! Each equation alone, against numbers from an independent NumPy script (golden/make.py). The
-//! codes are not +-1 and the fibers are noisy, so that a sign for a value, a missing square root
-//! or a wrong scale shows.
+//! Each equation of the paper, compared with numbers from an independent NumPy script (golden/make.py).
+//!
+//! The codes are not +-1 and the fibers are noisy, so that a sign instead of a value, a missing square root or a wrong
+//! scale makes a test fail.
 
 #![allow(clippy::unwrap_used)]
 
@@ -67,7 +68,7 @@ fn assert_near(found: &[f64], expected: &[f64], tolerance: f64) {
 }
 
 #[test]
-fn iht_makes_the_papers_steps() {
+fn iht_codes_equal_the_golden_codes() {
     let golden = golden();
     let learner = Learner::new(dictionary(&golden["start"]), params(&golden, Solver::Iht)).unwrap();
     let codes = learner.encode(&tensor(&golden["shape"], &golden)).unwrap();
@@ -75,18 +76,21 @@ fn iht_makes_the_papers_steps() {
 }
 
 #[test]
-fn direct_codes_are_the_limit_of_iht() {
+fn direct_codes_equal_the_golden_limit_of_iht() {
     let golden = golden();
     let mut learner = Learner::new(dictionary(&golden["start"]), params(&golden, Solver::Direct)).unwrap();
     let tensor = tensor(&golden["shape"], &golden);
     let codes = learner.encode(&tensor).unwrap();
     assert_near(&dense(codes.matrix()).concat(), &columns(&golden["direct_codes"]).concat(), 1e-12);
-    let roads = learner.learn(&tensor).unwrap().solver_counts;
-    assert!(roads.direct > 0 && roads.iht > 0 && roads.unsettled == 0, "both roads are taken: {roads:?}");
+    let counts = learner.learn(&tensor).unwrap().solver_counts;
+    assert!(
+        counts.direct > 0 && counts.iht > 0 && counts.unconverged == 0,
+        "both solvers are used: {counts:?}"
+    );
 }
 
 #[test]
-fn paper_step_follows_the_approximate_gradient() {
+fn the_papers_step_equals_the_golden_dictionary() {
     let golden = golden();
     let tensor = tensor(&golden["shape"], &golden);
     for (samples, name) in [(Samples::All, "paper_step"), (Samples::Independent, "paper_step_independent")] {
@@ -101,7 +105,7 @@ fn paper_step_follows_the_approximate_gradient() {
 }
 
 #[test]
-fn untangling_takes_the_leading_singular_pair() {
+fn untangled_factors_equal_the_golden_singular_vectors() {
     let golden = golden();
     let tensor = tensor(&golden["shape"], &golden);
     let mut matrix = Sparse::new(columns(&golden["iht_codes"])[0].len());
@@ -114,11 +118,11 @@ fn untangling_takes_the_leading_singular_pair() {
     assert_near(&dense(&factors.cols).concat(), &columns(&golden["col_factor"]).concat(), 1e-11);
     let share: Vec<f64> = serde_json::from_value(golden["rank_one"].clone()).unwrap();
     assert_near(&factors.rank_one, &share, 1e-12);
-    assert!(share.iter().any(|share| *share < 0.99), "some matrix is not of rank one");
+    assert!(share.iter().any(|share| *share < 0.99), "at least one matrix must not have rank one");
 }
 
 #[test]
-fn adaptive_step_is_recursive_least_squares() {
+fn the_adaptive_step_equals_golden_recursive_least_squares() {
     let golden = golden();
     let params = Params { rule: Rule::Adaptive, passes: Passes::Fixed(1), ..params(&golden, Solver::Direct) };
     let mut learner = Learner::new(dictionary(&golden["start"]), params).unwrap();

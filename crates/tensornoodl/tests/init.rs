@@ -1,4 +1,4 @@
-//! The first dictionary, what speaks for it, and whether the theory fits.
+//! The search for a first dictionary, its evidence, and the test of the assumptions.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,13 +9,14 @@ use tensornoodl::recovery::PatternCounts;
 use tensornoodl::synthetic::{Plan, Planted};
 use tensornoodl::{Dictionary, DiscoverParams, Learner, Params, Place, Shape, Tensor};
 
+/// The first tensor of a plan, and a function that counts found and spurious patterns of a dictionary.
 fn planted(plan: Plan) -> (Tensor<'static>, impl Fn(&Dictionary) -> PatternCounts) {
     let planted = Planted::new(plan).unwrap();
     let made = planted.tensor(1);
     let shown: Vec<usize> = made.true_codes.matrix().transpose().columns().map(<[_]>::len).collect();
-    let census =
+    let count =
         move |found: &Dictionary| PatternCounts::new(found, planted.true_dictionary(), &shown).unwrap();
-    (made.tensor, census)
+    (made.tensor, count)
 }
 
 fn small() -> Plan {
@@ -23,10 +24,10 @@ fn small() -> Plan {
 }
 
 #[test]
-fn a_start_has_all_patterns_and_says_what_they_explain() {
-    let (tensor, census) = planted(small());
+fn a_start_has_all_patterns_and_their_energies() {
+    let (tensor, count) = planted(small());
     let start = find(&tensor, &DiscoverParams::default()).unwrap();
-    assert_eq!(census(&start.dictionary), PatternCounts { seen: 20, found: 20, spurious: 0 });
+    assert_eq!(count(&start.dictionary), PatternCounts { seen: 20, found: 20, spurious: 0 });
     assert_eq!((start.fibers, start.explained), (tensor.fibers(), tensor.fibers()));
     assert!((start.energy - 1.0).abs() < 1e-3);
     let sum: f64 = start.findings.iter().map(|finding| finding.energy).sum();
@@ -36,7 +37,7 @@ fn a_start_has_all_patterns_and_says_what_they_explain() {
     let scale = start.scale.unwrap();
     assert!((scale.code - 1.0).abs() < 1e-3 && (scale.floor - 1.0).abs() < 1e-3 && scale.noise < 1e-3);
 
-    // In other units all of it is the same.
+    // The units of the data do not change the result.
     let (large, _) = planted(Plan { scale: 1000.0, ..small() });
     let other = find(&large, &DiscoverParams::default()).unwrap();
     assert!((other.scale.unwrap().code / scale.code - 1000.0).abs() < 1e-3);
@@ -44,15 +45,15 @@ fn a_start_has_all_patterns_and_says_what_they_explain() {
 }
 
 #[test]
-fn the_number_can_be_asked_for() {
-    let (tensor, census) = planted(Plan { noise: 0.5, ..small() });
+fn the_number_of_patterns_can_be_requested() {
+    let (tensor, count) = planted(Plan { noise: 0.5, ..small() });
     let all = find(&tensor, &DiscoverParams::default()).unwrap();
     assert_eq!(all.findings.len(), 20);
     let few = find(&tensor, &DiscoverParams { max_patterns: Some(5), ..DiscoverParams::default() }).unwrap();
-    assert_eq!(census(&few.dictionary), PatternCounts { seen: 20, found: 5, spurious: 0 });
-    // Those that explain most.
+    assert_eq!(count(&few.dictionary), PatternCounts { seen: 20, found: 5, spurious: 0 });
+    // The patterns that explain most energy are kept.
     assert!(few.energy > 5.0 / 20.0 * all.energy);
-    // Beyond what is there, noise is what is left to be found, and it says so.
+    // Patterns beyond the true number are noise, and their evidence is at most 1.
     let many = find(
         &tensor,
         &DiscoverParams { min_patterns: 23, max_patterns: Some(23), ..DiscoverParams::default() },
@@ -60,24 +61,24 @@ fn the_number_can_be_asked_for() {
     .unwrap();
     let clear = many.findings.iter().filter(|finding| finding.evidence > 1.0).count();
     assert!(clear >= 20 && clear == many.findings.len().min(clear), "{:?}", many.findings);
-    assert!(many.findings.len() <= 23 && census(&many.dictionary).found == 20);
+    assert!(many.findings.len() <= 23 && count(&many.dictionary).found == 20);
 }
 
 #[test]
-fn few_patterns_are_patterns_too() {
+fn one_to_four_patterns_are_found() {
     for patterns in 1..=4 {
         for features in [20, 100] {
             let plan = Plan { features, patterns, rows: 100, cols: 100, ..small() };
-            let (tensor, census) = planted(plan);
+            let (tensor, count) = planted(plan);
             let start = find(&tensor, &DiscoverParams::default()).unwrap();
             let all = PatternCounts { seen: patterns, found: patterns, spurious: 0 };
-            assert_eq!(census(&start.dictionary), all, "{patterns} patterns of {features} features");
+            assert_eq!(count(&start.dictionary), all, "{patterns} patterns of {features} features");
         }
     }
 }
 
 #[test]
-fn a_learner_goes_on_from_a_start() {
+fn a_learner_continues_from_a_start() {
     let planted = Planted::new(small()).unwrap();
     let start = find(&planted.tensor(1).tensor, &DiscoverParams::default()).unwrap();
     let mut learner = Learner::from_start(&start, Params::default(), DiscoverParams::default()).unwrap();
@@ -88,7 +89,7 @@ fn a_learner_goes_on_from_a_start() {
 }
 
 #[test]
-fn the_number_is_limited_on_every_road() {
+fn the_number_of_patterns_is_limited_for_tensors_in_parts_too() {
     let (tensor, _) = planted(small());
     let grow = DiscoverParams { max_patterns: Some(5), ..DiscoverParams::default() };
     let mut learner = Learner::from_nothing(100, Params::default(), grow).unwrap();
@@ -97,27 +98,28 @@ fn the_number_is_limited_on_every_road() {
 }
 
 #[test]
-fn short_fibers_can_be_left_out() {
+fn fibers_below_the_minimum_length_are_ignored() {
     let (tensor, _) = planted(small());
     let none = find(&tensor, &DiscoverParams { min_length: 100.0, ..DiscoverParams::default() }).unwrap();
     assert_eq!((none.findings.len(), none.fibers, none.explained, none.energy), (0, 0, 0, 0.0));
-    // A learner leaves them out as well, now and later.
+    // A learner ignores short fibers in every step.
     let grow = DiscoverParams { min_length: 100.0, ..DiscoverParams::default() };
     let mut learner = Learner::from_nothing(100, Params::default(), grow).unwrap();
     for _ in 0..2 {
         learner.learn(&tensor).unwrap();
     }
     assert_eq!((learner.dictionary().patterns(), learner.unexplained_fibers()), (0, 0));
-    for floor in [f64::NAN, -1.0, f64::INFINITY] {
-        assert!(find(&tensor, &DiscoverParams { min_length: floor, ..DiscoverParams::default() }).is_err());
+    for min_length in [f64::NAN, -1.0, f64::INFINITY] {
+        assert!(find(&tensor, &DiscoverParams { min_length, ..DiscoverParams::default() }).is_err());
     }
-    let upside_down = DiscoverParams { min_patterns: 5, max_patterns: Some(4), ..DiscoverParams::default() };
+    let contradiction =
+        DiscoverParams { min_patterns: 5, max_patterns: Some(4), ..DiscoverParams::default() };
     let message = "max_patterns is 4, it must be at least 5 and finite";
-    assert_eq!(find(&tensor, &upside_down).unwrap_err().to_string(), message);
+    assert_eq!(find(&tensor, &contradiction).unwrap_err().to_string(), message);
 }
 
-/// The fibers of a planted tensor, and many short ones that are alike for want of entries.
-fn rough() -> Tensor<'static> {
+/// A synthetic tensor with noise, and as many short fibers with one entry each.
+fn noisy_with_short_fibers() -> Tensor<'static> {
     let (tensor, _) = planted(Plan { noise: 0.7, ..small() });
     let (n, p) = (100, tensor.fibers());
     let shape = Shape { features: n, rows: 60, cols: 1000 };
@@ -132,32 +134,32 @@ fn rough() -> Tensor<'static> {
 }
 
 #[test]
-fn rough_data_is_judged_by_its_long_fibers() {
+fn noisy_data_with_many_short_fibers_is_searched_in_its_long_fibers() {
     let (exact, _) = planted(small());
     let start = find_stable(&exact, &DiscoverParams::default()).unwrap();
     assert_eq!(
         (start.min_length, start.findings.len()),
         (0.0, 20),
-        "where the model holds, all fibers count"
+        "all fibers are searched if the data follows the model"
     );
 
-    let tensor = rough();
+    let tensor = noisy_with_short_fibers();
     let all = find(&tensor, &DiscoverParams::default()).unwrap();
-    assert!(all.findings.len() >= 50, "each kind of short fibers is a pattern");
+    assert!(all.findings.len() >= 50, "every group of equal short fibers is a pattern");
     let start = find_stable(&tensor, &DiscoverParams::default()).unwrap();
     assert_eq!(start.min_length, energy_floor(&tensor));
     assert!(start.min_length > 0.2 && start.min_length < 1.0 && start.fibers == exact.fibers());
     assert_eq!(start.findings.len(), 20);
-    // The floor has the units of the data.
+    // The floor scales with the data.
     let thrice: Vec<f64> = tensor.values().iter().map(|y| 3.0 * y).collect();
     let thrice = Tensor::from_fibers(tensor.shape(), thrice, tensor.places()).unwrap();
     assert!((energy_floor(&thrice) / energy_floor(&tensor) - 3.0).abs() < 1e-12);
 }
 
-/// Three rhythms of a week of 24 parts, and twice as many fibers with one event at any time.
-fn one_offs() -> Tensor<'static> {
+/// Fibers over 24 parts of a week: a third follows one of three rhythms, the others have one event at a random time.
+fn rhythms_and_single_events() -> Tensor<'static> {
     let (mut values, mut places) = (Vec::new(), Vec::new());
-    // Weyl's sequence is random enough.
+    // A Weyl sequence instead of random numbers.
     let mut at = 0.5;
     let mut next = |count: usize| {
         at = (at + 0.754_877_666_246_692_8_f64) % 1.0;
@@ -178,25 +180,26 @@ fn one_offs() -> Tensor<'static> {
 }
 
 #[test]
-fn events_that_happen_once_are_no_patterns() {
-    let tensor = one_offs();
+fn single_events_are_not_patterns() {
+    let tensor = rhythms_and_single_events();
     let all = find(&tensor, &DiscoverParams::default()).unwrap();
-    // A pattern for every part of the week explains them, but by one pattern for one entry.
+    // One pattern for every part of the week explains the single events, but uses one pattern for one entry.
     assert!(all.few < all.explained / 2, "{} of {}", all.few, all.explained);
-    let judged = find_stable(&tensor, &DiscoverParams::default()).unwrap();
-    assert_eq!(judged.findings.len(), 3, "{:?}", judged.findings);
-    assert!(judged.min_length > 1.0);
-    let scale = judged.scale.unwrap();
-    assert_eq!((scale.code, scale.floor), (judged.min_length, judged.min_length));
+    let stable = find_stable(&tensor, &DiscoverParams::default()).unwrap();
+    assert_eq!(stable.findings.len(), 3, "{:?}", stable.findings);
+    assert!(stable.min_length > 1.0);
+    let scale = stable.scale.unwrap();
+    assert_eq!((scale.code, scale.floor), (stable.min_length, stable.min_length));
 }
 
 #[test]
-fn the_evidence_ends_where_the_patterns_end() {
+fn the_evidence_stops_growing_at_the_true_number_of_patterns() {
     let (tensor, _) = planted(Plan { noise: 0.3, ..small() });
     let start = find(&tensor, &DiscoverParams::default()).unwrap();
-    let mut told = Vec::new();
-    let evidence = evidence(&tensor, &start, &DiscoverParams::default(), |share| told.push(share)).unwrap();
-    assert!(told.is_sorted() && told.last() == Some(&1.0));
+    let mut reported = Vec::new();
+    let evidence =
+        evidence(&tensor, &start, &DiscoverParams::default(), |share| reported.push(share)).unwrap();
+    assert!(reported.is_sorted() && reported.last() == Some(&1.0));
     assert_eq!(evidence.halves, [20, 20]);
     assert!(
         evidence.seeds.iter().chain(&evidence.samples).all(|again| again.patterns == 20 && again.agree == 20)
@@ -205,25 +208,25 @@ fn the_evidence_ends_where_the_patterns_end() {
     assert!(ladder.is_sorted_by(|a, b| a.patterns < b.patterns) && ladder[0].patterns == 1);
     let rung = |patterns: usize| ladder.iter().find(|rung| rung.patterns == patterns).unwrap();
     assert_eq!(rung(20).agree, 20);
-    // Each pattern gains something, and nothing is gained above.
+    // The 20th pattern explains more energy on held-out data, further patterns do not.
     assert!(rung(20).energy > rung(19).energy + 0.002);
     assert!(ladder.last().unwrap().energy < rung(20).energy + 0.002);
-    assert!((0.85..0.97).contains(&rung(20).energy), "noise is not explained: {}", rung(20).energy);
+    assert!((0.85..0.97).contains(&rung(20).energy), "the noise must not be explained: {}", rung(20).energy);
 }
 
 #[test]
-fn pairs_find_patterns_too() {
-    let (tensor, census) = planted(Plan { patterns: 8, ..small() });
+fn the_pairwise_start_finds_all_patterns() {
+    let (tensor, count) = planted(Plan { patterns: 8, ..small() });
     let pairs = PairParams { max_pairs: 4000, ..PairParams::new(100) };
     let found = pairs::find(&tensor, &pairs).unwrap();
-    assert_eq!(census(&found.dictionary), PatternCounts { seen: 8, found: 8, spurious: 0 });
+    assert_eq!(count(&found.dictionary), PatternCounts { seen: 8, found: 8, spurious: 0 });
     assert!(found.hits.is_sorted_by(|a, b| a >= b) && found.hits.iter().all(|hits| *hits >= 3));
     assert!(found.hits.iter().sum::<usize>() <= found.accepted && found.accepted < found.pairs);
-    assert_eq!(pairs::find(&tensor, &pairs).unwrap(), found, "the same seed, the same pairs");
+    assert_eq!(pairs::find(&tensor, &pairs).unwrap(), found, "the same seed must give the same pairs");
     assert!(pairs::find(&tensor, &PairParams { ratio: 1.0, ..pairs }).is_err());
 }
 
-/// The verdict on each assumption.
+/// A function from the name of an assumption to its verdict.
 fn verdicts(tensor: &Tensor<'_>) -> impl Fn(&str) -> Option<Verdict> {
     let report = check(tensor, &DiscoverParams::default()).unwrap();
     for line in &report.assumptions {
@@ -233,7 +236,7 @@ fn verdicts(tensor: &Tensor<'_>) -> impl Fn(&str) -> Option<Verdict> {
 }
 
 #[test]
-fn data_of_the_model_fits_the_theory() {
+fn data_drawn_from_the_model_meets_the_assumptions() {
     let (tensor, _) = planted(Plan::default());
     let verdict = verdicts(&tensor);
     for name in
@@ -241,20 +244,20 @@ fn data_of_the_model_fits_the_theory() {
     {
         assert_eq!(verdict(name), Some(Verdict::Good), "{name}");
     }
-    assert_eq!(verdict("density"), Some(Verdict::Fair), "as in all of the paper's cells");
+    assert_eq!(verdict("density"), Some(Verdict::Fair), "the paper's experiments have this density too");
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn violated_assumptions_are_reported() {
     let (noise, _) = planted(Plan { noise: 3.0, ..Plan::default() });
     let verdict = verdicts(&noise);
     assert_eq!(
         (verdict("energy"), verdict("sparsity")),
         (Some(Verdict::Poor), None),
-        "no patterns, no more to say"
+        "without patterns, only the energy is reported"
     );
 
-    assert_eq!(verdicts(&rough())("energy"), Some(Verdict::Fair));
+    assert_eq!(verdicts(&noisy_with_short_fibers())("energy"), Some(Verdict::Fair));
 
     let (mixed, _) = planted(Plan { rows: 40, cols: 40, alpha: 0.16, beta: 0.16, ..Plan::default() });
     let verdict = verdicts(&mixed);

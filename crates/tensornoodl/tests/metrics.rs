@@ -1,4 +1,4 @@
-//! Errors on small cases worked out by hand.
+//! Errors of small cases that were computed by hand.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,8 +18,8 @@ fn sparse(rows: usize, columns: &[&[(u32, f64)]]) -> Sparse {
 }
 
 #[test]
-fn the_best_assignment_is_not_the_greedy_one() {
-    // Both true patterns are nearest to found pattern 0; the sum of |cos| decides.
+fn the_assignment_maximizes_the_sum_of_cosines() {
+    // Both true patterns are nearest to found pattern 0, so that a greedy assignment would be wrong.
     let (cos, sin) = (0.8_f64, 0.6_f64);
     let found = Dictionary::from_columns(3, vec![1.0, 0.0, 0.0, 0.0, 0.0, 1.0]).unwrap();
     let truth = Dictionary::from_columns(3, vec![cos, sin, 0.0, -0.8, 0.0, 0.6]).unwrap();
@@ -40,8 +40,8 @@ fn the_best_assignment_is_not_the_greedy_one() {
 }
 
 #[test]
-fn codes_are_compared_through_the_matching() {
-    // Found pattern 1 is true pattern 0 upside down, found 0 is true 1.
+fn codes_are_compared_after_matching() {
+    // Found pattern 1 is true pattern 0 with the opposite sign, found pattern 0 is true pattern 1.
     let matching = Matching { found: vec![Some(1), Some(0)], sign: vec![-1.0, 1.0] };
     let tensor = tensor(2, 3);
     let codes = |columns: &[&[(u32, f64)]]| Codes::new(sparse(2, columns), &tensor);
@@ -65,7 +65,7 @@ fn codes_are_compared_through_the_matching() {
 #[test]
 fn factors_are_compared_up_to_scale() {
     let matching = Matching { found: vec![Some(1), Some(0), Some(2)], sign: vec![1.0; 3] };
-    // True pattern 2 has no col: its rows show in no fiber, and are not held against anyone.
+    // True pattern 2 has no col. It is in no fiber, and its rows do not count as an error.
     let true_rows = sparse(3, &[&[(0, 1.0), (2, -1.0)], &[(1, 2.0)], &[(0, 5.0)]]);
     let true_cols = sparse(2, &[&[(0, 1.0)], &[(0, 1.0), (1, 1.0)], &[]]);
     let found = |rows: Sparse| Factors {
@@ -76,7 +76,7 @@ fn factors_are_compared_up_to_scale() {
     let exact = found(sparse(3, &[&[(1, -1.0)], &[(0, 10.0), (2, -10.0)], &[]]));
     let (b, c) = matching.error_b_c(&exact, &true_rows, &true_cols);
     assert!(b < 1e-15 && c < 1e-15);
-    // Half of (1, 0, -1) is missed: 1 of an energy of 2 + 4.
+    // One entry of (1, 0, -1) is missing: an error of 1 of an energy of 2 + 4.
     let half = found(sparse(3, &[&[(1, -1.0)], &[(0, 10.0)], &[]]));
     assert!((matching.error_b_c(&half, &true_rows, &true_cols).0 - (1.0_f64 / 6.0).sqrt()).abs() < 1e-15);
     let none = found(sparse(3, &[&[], &[], &[]]));
@@ -99,23 +99,23 @@ fn the_oracle_solves_least_squares_with_the_true_codes() {
     // Fibers of patterns (1, 0) and (0, 1) with codes (2, 0), (1, 1), (0, 3).
     let tensor = Tensor::from_fibers(shape, vec![2.0, 0.0, 1.0, 1.0, 0.0, 3.0], places).unwrap();
     let codes = Codes::new(sparse(2, &[&[(0, 2.0)], &[(0, 1.0), (1, 1.0)], &[(1, 3.0)]]), &tensor);
-    assert!(oracle.dictionary().is_none(), "nothing seen yet");
+    assert!(oracle.dictionary().is_none(), "no tensor was added yet");
     oracle.add(&tensor, &codes);
     let found = oracle.dictionary().unwrap();
     assert!(found.values().iter().zip([1.0, 0.0, 0.0, 1.0]).all(|(a, b)| (a - b).abs() < 1e-15));
 }
 
 #[test]
-fn dictionaries_of_other_sizes_are_matched_as_far_as_they_go() {
+fn dictionaries_of_different_sizes_are_matched() {
     let truth = Dictionary::from_columns(2, vec![1.0, 0.0, 0.6, 0.8]).unwrap();
     let fewer = Dictionary::from_columns(2, vec![-0.6, -0.8]).unwrap();
     let matching = Matching::new(&fewer, &truth).unwrap();
     assert_eq!((matching.found.as_slice(), matching.sign[1]), ([None, Some(0)].as_slice(), -1.0));
-    // One pattern is right, the other one missing.
+    // One pattern is exact, the other one is missing.
     assert_eq!(matching.distances(&fewer, &truth), [1.0, 0.0]);
     assert!((matching.error_a(&fewer, &truth) - 0.5_f64.sqrt()).abs() < 1e-15);
 
-    // One too many: its codes are wrong whatever they are.
+    // One pattern too many: each of its codes is an error.
     let more = Dictionary::from_columns(2, vec![0.0, 1.0, 0.6, 0.8, 1.0, 0.0]).unwrap();
     let matching = Matching::new(&more, &truth).unwrap();
     assert_eq!(matching.found, [Some(2), Some(1)]);

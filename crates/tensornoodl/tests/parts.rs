@@ -1,6 +1,6 @@
-//! A tensor in parts: the same result as the whole, and a step that is ten times larger than the memory.
+//! Learning from a tensor in parts: the result of the whole tensor, and a tensor ten times larger than the memory used.
 //!
-//! One test only: the memory is that of the process.
+//! All checks are in one test, because the peak of memory is measured for the whole process.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -9,7 +9,7 @@ use tensornoodl::{Dictionary, Error, Learner, Params, Passes, Place, Shape, Tens
 
 const MEGABYTE: u64 = 1_000_000;
 
-/// The most memory this process has held, where the system tells.
+/// The peak of memory of this process in bytes, if the system reports it.
 fn peak() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -17,13 +17,13 @@ fn peak() -> Option<u64> {
 }
 
 #[test]
-fn parts_are_as_good_as_the_whole() {
+fn a_tensor_in_parts_gives_the_result_of_the_whole_in_little_memory() {
     a_step_ten_times_larger_than_the_memory();
-    the_same_as_the_whole();
-    bad_parts_leave_the_learner_as_it_was();
+    parts_give_the_result_of_the_whole();
+    bad_parts_leave_the_learner_unchanged();
 }
 
-/// First, while the process is small.
+/// Must run first, while the process is small.
 fn a_step_ten_times_larger_than_the_memory() {
     let allowed = 100 * MEGABYTE;
     let (n, m, rows, cols) = (500, 40, 512, 500);
@@ -31,7 +31,7 @@ fn a_step_ten_times_larger_than_the_memory() {
     let planted = Planted::new(plan).unwrap();
     let truth = planted.true_dictionary();
     let shape = Shape { features: n, rows, cols };
-    // Every place has a fiber: two patterns of its col, the second with half of them.
+    // Every place has a fiber. The col determines two patterns; every second row contains both, the others the first only.
     let code = |row: usize, col: usize| -> Vec<(u32, f64)> {
         let (first, second) = (col % m, (col + 1 + col / m % 7) % m);
         let sign = if row.is_multiple_of(3) { -1.0 } else { 1.0 };
@@ -75,7 +75,7 @@ fn a_step_ten_times_larger_than_the_memory() {
     }
 }
 
-/// The tensor, `size` fibers at a time.
+/// Cuts a tensor into parts of `size` fibers.
 fn cut<'a>(tensor: &'a Tensor<'_>, size: usize) -> impl Iterator<Item = Result<Tensor<'a>, Error>> {
     let n = tensor.shape().features;
     let parts = tensor.values().chunks(n * size).zip(tensor.places().chunks(size));
@@ -86,7 +86,7 @@ fn farthest(a: &Dictionary, b: &Dictionary) -> f64 {
     a.values().iter().zip(b.values()).fold(0.0, |far: f64, (a, b)| far.max((a - b).abs()))
 }
 
-fn the_same_as_the_whole() {
+fn parts_give_the_result_of_the_whole() {
     let plan = Plan { patterns: 120, rows: 150, cols: 160, noise: 0.01, ..Plan::default() };
     let planted = Planted::new(plan).unwrap();
     let start = Learner::new(planted.start(0.3).unwrap(), Params::default()).unwrap();
@@ -107,7 +107,7 @@ fn the_same_as_the_whole() {
     }
 }
 
-fn bad_parts_leave_the_learner_as_it_was() {
+fn bad_parts_leave_the_learner_unchanged() {
     let planted = Planted::new(Plan { features: 20, patterns: 10, ..Plan::default() }).unwrap();
     let tensor = planted.tensor(1).tensor;
     let shape = tensor.shape();
@@ -131,7 +131,7 @@ fn bad_parts_leave_the_learner_as_it_was() {
     let error = learner.learn_parts(shape, cut(&tensor, 10)).unwrap_err().to_string();
     assert_eq!(error, "passes is auto, it must be 1 for a tensor in parts, which is read only once");
 
-    // After all that, a step is what it would have been.
+    // A failed step does not change the next one.
     let (mut learner, mut fresh) = (before.clone(), before);
     let _ = learner.learn_parts(shape, cut(&tensor, 10).take(3).chain([Err(Error::Shape(other))]));
     learner.learn(&tensor).unwrap();

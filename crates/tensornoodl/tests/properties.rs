@@ -1,4 +1,4 @@
-//! Laws that hold for any input.
+//! Properties that hold for any input.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,15 +17,15 @@ fn dictionaries(patterns: usize) -> impl Strategy<Value = Dictionary> {
 }
 
 fn triplets() -> impl Strategy<Value = Vec<(usize, usize, usize, f64)>> {
-    // Halves, so that sums are exact in any order.
+    // Multiples of 0.5, so that sums are exact in any order.
     let value = (-8..8).prop_map(|value| f64::from(value) / 2.0);
     proptest::collection::vec((0..FEATURES, 0..ROWS, 0..COLS, value), 0..60)
 }
 
-/// A code, and what is added to the fiber it makes.
+/// A code, and the noise of the fiber.
 type Mixture = (Vec<(usize, f64)>, Vec<f64>);
 
-/// Fibers that mix one to three patterns with values that are not +-1, plus a little of anything.
+/// Fibers that mix one to three patterns with codes that are not +-1, plus small noise.
 fn mixtures(patterns: usize) -> impl Strategy<Value = Vec<Mixture>> {
     let entry = (0..patterns, prop_oneof![-2.0..-0.6, 0.6..2.0]);
     let code = proptest::collection::vec(entry, 1..4);
@@ -61,12 +61,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn triplets_in_any_order_are_the_same_tensor((ordered, shuffled) in triplets().prop_flat_map(|entries| {
+    fn triplets_in_any_order_give_the_same_tensor((ordered, shuffled) in triplets().prop_flat_map(|entries| {
         (Just(entries.clone()), Just(entries).prop_shuffle())
     })) {
         let tensor = Tensor::from_triplets(SHAPE, &ordered).unwrap();
         prop_assert_eq!(&tensor, &Tensor::from_triplets(SHAPE, &shuffled).unwrap());
-        // What it holds is what was given.
+        // The tensor has the sums of the given entries.
         let mut total = 0.0;
         for (f, place) in tensor.places().iter().enumerate() {
             for (i, &value) in tensor.fiber(f).iter().enumerate() {
@@ -86,20 +86,20 @@ proptest! {
             let column: Vec<(u32, f64)> = (0..).zip(tensor.fiber(f)).filter(|(_, v)| **v != 0.0).map(|(i, v)| (i, *v)).collect();
             matrix.push(&column);
         }
-        let turned = matrix.transpose();
-        prop_assert_eq!((turned.rows(), turned.cols(), turned.nnz()), (matrix.cols(), matrix.rows(), matrix.nnz()));
-        prop_assert_eq!(turned.transpose(), matrix);
+        let transposed = matrix.transpose();
+        prop_assert_eq!((transposed.rows(), transposed.cols(), transposed.nnz()), (matrix.cols(), matrix.rows(), matrix.nnz()));
+        prop_assert_eq!(transposed.transpose(), matrix);
     }
 
-    /// Both solvers on data full of thresholds: a fiber they disagree on is a fiber whose iteration did not settle.
+    /// The codes are often near the thresholds. If every iteration converges, both solvers must agree.
     #[test]
-    fn solvers_agree(dictionary in dictionaries(8), code in mixtures(8)) {
+    fn both_solvers_give_the_same_codes(dictionary in dictionaries(8), code in mixtures(8)) {
         let tensor = tensor_of(&dictionary, &code);
         let params = Params { iht_steps: 20_000, ..Params::default() };
         let direct = Learner::new(dictionary.clone(), params.clone()).unwrap();
         let iht = Learner::new(dictionary, Params { solver: Solver::Iht, ..params }).unwrap();
-        let roads = iht.clone().learn(&tensor).unwrap().solver_counts;
-        prop_assume!(roads.unsettled == 0);
+        let counts = iht.clone().learn(&tensor).unwrap().solver_counts;
+        prop_assume!(counts.unconverged == 0);
         let (direct, iht) = (direct.encode(&tensor).unwrap(), iht.encode(&tensor).unwrap());
         for (a, b) in direct.matrix().columns().zip(iht.matrix().columns()) {
             let support = |code: &[(u32, f64)]| code.iter().map(|e| e.0).collect::<Vec<_>>();
@@ -109,12 +109,12 @@ proptest! {
     }
 
     #[test]
-    fn direct_codes_are_fixed_points(dictionary in dictionaries(8), code in mixtures(8)) {
+    fn direct_codes_are_fixed_points_of_iht(dictionary in dictionaries(8), code in mixtures(8)) {
         let tensor = tensor_of(&dictionary, &code);
         let params = Params { iht_steps: 20_000, ..Params::default() };
         let mut learner = Learner::new(dictionary.clone(), params.clone()).unwrap();
         let codes = learner.encode(&tensor).unwrap();
-        prop_assume!(learner.learn(&tensor).unwrap().solver_counts.unsettled == 0);
+        prop_assume!(learner.learn(&tensor).unwrap().solver_counts.unconverged == 0);
         for (f, code) in codes.matrix().columns().enumerate() {
             let mut residual = tensor.fiber(f).to_vec();
             for &(i, x) in code {
@@ -130,16 +130,16 @@ proptest! {
         }
     }
 
-    /// A fiber is coded alone: neither its place nor its company matters, and learning adds fibers up.
+    /// A fiber is coded independently of its place and of the other fibers, and the update is a sum over fibers.
     #[test]
     fn the_order_of_fibers_does_not_matter(dictionary in dictionaries(6), code in mixtures(6), by in 1..20_usize) {
-        let mut turned = code.clone();
-        turned.rotate_left(by);
-        let (tensor, turned) = (tensor_of(&dictionary, &code), tensor_of(&dictionary, &turned));
+        let mut rotated = code.clone();
+        rotated.rotate_left(by);
+        let (tensor, rotated) = (tensor_of(&dictionary, &code), tensor_of(&dictionary, &rotated));
         for rule in [Rule::Adaptive, Rule::Paper { eta_a: 0.5 }] {
             let learner = Learner::new(dictionary.clone(), Params { rule, ..Params::default() }).unwrap();
             let (mut a, mut b) = (learner.clone(), learner);
-            let (step, other) = (a.learn(&tensor).unwrap(), b.learn(&turned).unwrap());
+            let (step, other) = (a.learn(&tensor).unwrap(), b.learn(&rotated).unwrap());
             for f in 0..fibers() {
                 let (x, y) = (step.codes.matrix().column(f), other.codes.matrix().column((f + fibers() - by) % fibers()));
                 prop_assert!(x.len() == y.len() && x.iter().zip(y).all(|(x, y)| x.0 == y.0 && (x.1 - y.1).abs() < 1e-12));
@@ -148,9 +148,9 @@ proptest! {
         }
     }
 
-    /// Codes that come and go between passes, far from any model, are no reason to fail.
+    /// The dictionary is far from the truth, so that codes change between passes.
     #[test]
-    fn learning_takes_whatever_comes(dictionary in dictionaries(14), code in mixtures(14), auto in any::<bool>()) {
+    fn learning_from_arbitrary_tensors_does_not_fail(dictionary in dictionaries(14), code in mixtures(14), auto in any::<bool>()) {
         let tensor = tensor_of(&dictionary, &code);
         let other = Dictionary::from_columns(FEATURES, dictionary.values().iter().enumerate().map(|(at, a)| a + 0.4 * (at as f64).sin()).collect()).unwrap();
         let passes = if auto { Passes::Auto } else { Passes::Fixed(4) };
@@ -161,7 +161,7 @@ proptest! {
         }
     }
 
-    /// B_i C_i' of exactly untangled codes gives the codes back.
+    /// The product B_i C_i' of the untangled factors is the matrix of codes.
     #[test]
     fn untangling_undoes_the_khatri_rao_product(
         b in proptest::collection::vec(prop_oneof![Just(0.0), Just(1.0), Just(-1.0), 0.5..2.0, -2.0..-0.5], ROWS),
@@ -181,7 +181,7 @@ proptest! {
         for (place, x) in places().iter().zip(values.iter()) {
             prop_assert!((row[place.row as usize] * col[place.col as usize] - x).abs() < 1e-12);
         }
-        // sqrt(sigma) each: both columns have the same length.
+        // Both columns have the length sqrt(sigma).
         let length = |v: &[f64]| v.iter().map(|x| x * x).sum::<f64>().sqrt();
         prop_assert!((length(&row) - length(&col)).abs() < 1e-12);
         let expected = f64::from(values.iter().any(|x| *x != 0.0));
@@ -189,14 +189,14 @@ proptest! {
     }
 
     #[test]
-    fn errors_do_not_see_order_and_sign(dictionary in dictionaries(9), order in Just((0..9).collect::<Vec<usize>>()).prop_shuffle(), signs in proptest::collection::vec(any::<bool>(), 9)) {
+    fn errors_do_not_depend_on_order_and_sign(dictionary in dictionaries(9), order in Just((0..9).collect::<Vec<usize>>()).prop_shuffle(), signs in proptest::collection::vec(any::<bool>(), 9)) {
         let columns = order.iter().zip(&signs).flat_map(|(&i, &flip)| {
             dictionary.pattern(i).iter().map(move |a| if flip { -a } else { *a })
         });
-        let disguised = Dictionary::from_columns(FEATURES, columns.collect()).unwrap();
-        let matching = Matching::new(&disguised, &dictionary).unwrap();
-        prop_assert!(matching.error_a(&disguised, &dictionary) < 1e-15);
-        prop_assert!(matching.closeness(&disguised, &dictionary).0 < 1e-15);
+        let permuted = Dictionary::from_columns(FEATURES, columns.collect()).unwrap();
+        let matching = Matching::new(&permuted, &dictionary).unwrap();
+        prop_assert!(matching.error_a(&permuted, &dictionary) < 1e-15);
+        prop_assert!(matching.closeness(&permuted, &dictionary).0 < 1e-15);
         for (found, &i) in order.iter().enumerate() {
             prop_assert_eq!(matching.found[i], Some(found));
         }

@@ -1,4 +1,4 @@
-//! Planted factorizations are found, whatever the values, the noise and the number of threads.
+//! Recovery of synthetic factorizations from a start near the truth, for various values, noise and numbers of threads.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,7 +6,7 @@ use tensornoodl::recovery::{Outcome, Recovery};
 use tensornoodl::synthetic::{Plan, Planted, Values};
 use tensornoodl::{Learner, Params, Passes, Rule, Samples, Solver};
 
-/// Learns from at most `steps` tensors, or until the dictionary is within the tolerance.
+/// Learns until the error of the dictionary is at most the tolerance, or for `steps` tensors.
 fn recover(plan: Plan, params: Params, tolerance: f64, steps: u64) -> Outcome {
     let planted = Planted::new(plan).unwrap();
     let distance = planted.paper_distance();
@@ -27,7 +27,7 @@ fn assert_exact(outcome: &Outcome, tolerance: f64) {
 }
 
 #[test]
-fn adaptive_step_goes_to_machine_precision() {
+fn the_adaptive_step_reaches_machine_precision() {
     for seed in [42, 26, 91, 1, 2] {
         let outcome = recover(Plan { seed, ..Plan::default() }, Params::default(), 1e-15, 20);
         assert_exact(&outcome, 1e-15);
@@ -35,7 +35,7 @@ fn adaptive_step_goes_to_machine_precision() {
 }
 
 #[test]
-fn codes_need_not_be_plus_or_minus_one() {
+fn factors_with_other_values_than_plus_or_minus_one_are_recovered() {
     let (row_values, col_values) = (Values::SubGaussian { floor: 0.5 }, Values::SubGaussian { floor: 0.8 });
     let plan =
         Plan { row_values, col_values, alpha: 0.08, beta: 0.03, rows: 60, cols: 150, ..Plan::default() };
@@ -45,8 +45,8 @@ fn codes_need_not_be_plus_or_minus_one() {
     assert_exact(&recover(plan, paper, 1e-11, 300), 1e-11);
 }
 
-/// With a floor far below the true codes, or true codes far above their floor, many small wrong
-/// codes fit at first. A full step on one of them would ruin its pattern for good.
+/// If the floor is far below the true codes, or if many codes are far above the floor, many small wrong codes pass the
+/// threshold at first. A full step on one of them would destroy its pattern.
 #[test]
 fn small_wrong_codes_are_not_learned_from() {
     let small =
@@ -61,13 +61,13 @@ fn small_wrong_codes_are_not_learned_from() {
 }
 
 #[test]
-fn more_patterns_than_features() {
+fn more_patterns_than_features_are_recovered() {
     let plan = Plan { features: 100, patterns: 180, rows: 60, cols: 60, ..Plan::default() };
     assert_exact(&recover(plan, Params::default(), 1e-13, 30), 1e-13);
 }
 
 #[test]
-fn the_independent_fibers_suffice() {
+fn independent_fibers_alone_are_enough() {
     let plan = Plan { patterns: 50, rows: 200, cols: 300, alpha: 0.1, beta: 0.1, ..Plan::default() };
     let params = Params { samples: Samples::Independent, ..Params::default() };
     assert_exact(&recover(plan, params, 1e-12, 200), 1e-12);
@@ -79,7 +79,7 @@ fn further_passes_save_tensors_and_do_not_overfit() {
     let one = recover(plan(), Params::default(), 1e-10, 50);
     let auto = recover(plan(), Params { passes: Passes::Auto, ..Params::default() }, 1e-10, 50);
     assert!(auto.steps < one.steps, "{} against {}", auto.steps, one.steps);
-    // With noise, what one pass learns is all there is to learn.
+    // With noise, further passes learn nothing more.
     let noisy = || Plan { noise: 0.1, patterns: 100, ..Plan::default() };
     let one = recover(noisy(), Params::default(), 0.0, 8);
     let many = recover(noisy(), Params { passes: Passes::Fixed(6), ..Params::default() }, 0.0, 8);
@@ -87,7 +87,7 @@ fn further_passes_save_tensors_and_do_not_overfit() {
 }
 
 #[test]
-fn one_tensor_that_is_all_there_is_is_exhausted() {
+fn exhaustive_passes_learn_all_that_one_tensor_shows() {
     let learn = |noise: f64, passes: Passes| {
         let planted = Planted::new(Plan { patterns: 60, noise, ..Plan::default() }).unwrap();
         let mut learner =
@@ -104,13 +104,13 @@ fn one_tensor_that_is_all_there_is_is_exhausted() {
     };
     let (auto, whole) = (learn(0.0, Passes::Auto), learn(0.0, Passes::Exhaust));
     assert!(whole.0 > auto.0 && whole.1 < 1e-9, "{whole:?}, {auto:?}");
-    // Noise is not worth further passes.
+    // With noise, the learner makes no further passes.
     let (auto, whole) = (learn(0.3, Passes::Auto), learn(0.3, Passes::Exhaust));
     assert!(whole.0 <= auto.0 + 1 && (whole.1 / auto.1 - 1.0).abs() < 0.05, "{whole:?}, {auto:?}");
 }
 
 #[test]
-fn noise_is_averaged_as_by_one_who_knows_the_codes() {
+fn noise_is_averaged_as_well_as_by_the_oracle() {
     for noise in [0.1, 0.5] {
         for seed in [42, 26, 91] {
             let outcome = recover(Plan { noise, seed, ..Plan::default() }, Params::default(), 0.0, 60);
@@ -122,7 +122,7 @@ fn noise_is_averaged_as_by_one_who_knows_the_codes() {
 }
 
 #[test]
-fn a_pattern_that_turns_is_followed() {
+fn patterns_that_change_are_followed() {
     let plan = |seed| Plan { noise: 0.1, patterns: 60, seed, ..Plan::default() };
     let before = Planted::new(plan(1)).unwrap();
     let mut learner = Learner::new(before.start(0.3).unwrap(), Params::default()).unwrap();
@@ -132,14 +132,14 @@ fn a_pattern_that_turns_is_followed() {
     };
     (1..=20).for_each(|t| drop(learner.learn(&before.tensor(t).tensor).unwrap()));
     let settled = error(&learner, before.true_dictionary());
-    // All patterns turn at once, by half a radian: the same codes, another dictionary.
-    let turned = before.start(0.5).unwrap();
+    // All patterns move by a distance of 0.5 at once; the codes stay.
+    let moved = before.start(0.5).unwrap();
     for t in 21..=26 {
         let made = before.tensor(t);
         let mut values = made.tensor.values().to_vec();
         for (f, y) in values.chunks_exact_mut(300).enumerate() {
             for &(i, x) in made.true_codes.matrix().column(f) {
-                let (old, new) = (before.true_dictionary().pattern(i as usize), turned.pattern(i as usize));
+                let (old, new) = (before.true_dictionary().pattern(i as usize), moved.pattern(i as usize));
                 y.iter_mut().zip(old.iter().zip(new)).for_each(|(y, (old, new))| *y += x * (new - old));
             }
         }
@@ -147,12 +147,12 @@ fn a_pattern_that_turns_is_followed() {
             tensornoodl::Tensor::from_fibers(made.tensor.shape(), values, made.tensor.places()).unwrap();
         learner.learn(&tensor).unwrap();
     }
-    let after = error(&learner, &turned);
-    assert!(after < 3.0 * settled, "{settled:e} before, {after:e} six tensors after the turn");
+    let after = error(&learner, &moved);
+    assert!(after < 3.0 * settled, "{settled:e} before, {after:e} six tensors after the change");
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn results_have_the_same_bits_for_any_number_of_threads() {
     for (rule, solver, passes) in [
         (Rule::Adaptive, Solver::Direct, Passes::Auto),
         (Rule::Paper { eta_a: 40.0 }, Solver::Iht, Passes::Fixed(1)),
@@ -160,12 +160,12 @@ fn the_same_bits_for_any_number_of_threads() {
         let run = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
-                // More fibers than one wave has.
+                // More fibers than one wave of the encoder has.
                 let plan = Plan { noise: 0.02, patterns: 200, rows: 180, cols: 180, ..Plan::default() };
                 let params = Params { rule, solver, passes, ..Params::default() };
                 let mut recovery = Recovery::new(Planted::new(plan).unwrap(), 0.35, params).unwrap();
                 let steps: Vec<_> = (0..3).map(|_| recovery.advance().unwrap().step).collect();
-                assert!(solver == Solver::Iht || 3 * steps[2].solver_counts.guessed > steps[2].fibers);
+                assert!(solver == Solver::Iht || 3 * steps[2].solver_counts.predicted > steps[2].fibers);
                 let factors = steps[2].codes.untangle();
                 let codes: Vec<_> = steps.into_iter().map(|step| (step.codes, step.solver_counts)).collect();
                 (recovery.learner().dictionary().clone(), codes, factors)
@@ -177,7 +177,7 @@ fn the_same_bits_for_any_number_of_threads() {
 }
 
 #[test]
-fn coverage_is_the_first_step_by_which_every_pattern_was_shown() {
+fn the_coverage_step_is_the_first_by_which_every_pattern_was_in_a_fiber() {
     let plan = Plan { patterns: 40, rows: 30, cols: 30, ..Plan::default() };
     let mut recovery = Recovery::new(Planted::new(plan).unwrap(), 0.3, Params::default()).unwrap();
     let mut seen = [false; 40];
@@ -190,7 +190,7 @@ fn coverage_is_the_first_step_by_which_every_pattern_was_shown() {
             *seen |= !made.true_rows.column(i).is_empty() && !made.true_cols.column(i).is_empty();
         }
         if !complete && seen.iter().all(|seen| *seen) {
-            assert!(t > 1, "too easy to tell");
+            assert!(t > 1, "one tensor must not show all patterns");
             assert_eq!(recovery.outcome().unwrap().coverage_step, Some(t));
         }
     }
@@ -198,7 +198,7 @@ fn coverage_is_the_first_step_by_which_every_pattern_was_shown() {
 }
 
 #[test]
-fn tensors_are_drawn_from_seed_and_step_alone() {
+fn tensors_depend_only_on_seed_and_step() {
     let planted = Planted::new(Plan { noise: 0.1, ..Plan::default() }).unwrap();
     let (a, again, other) = (planted.tensor(5), planted.clone().tensor(5), planted.tensor(6));
     assert_eq!(a.tensor, again.tensor);
@@ -206,7 +206,7 @@ fn tensors_are_drawn_from_seed_and_step_alone() {
 }
 
 #[test]
-fn planted_factors_have_the_laws_asked_for() {
+fn synthetic_factors_have_the_requested_distributions() {
     let (alpha, beta) = (0.3, 0.1);
     let (row_values, col_values) = (Values::SubGaussian { floor: 0.5 }, Values::Rademacher);
     let plan = Plan { alpha, beta, row_values, col_values, rows: 200, cols: 300, ..Plan::default() };
@@ -221,7 +221,7 @@ fn planted_factors_have_the_laws_asked_for() {
     assert!(values.iter().all(|x| x.abs() >= 0.5) && values.iter().any(|x| x.abs() < 0.55));
     assert!(made.true_cols.columns().flatten().all(|entry| entry.1.abs() == 1.0));
 
-    // Z = sum of A_i o B_i o C_i, entry by entry.
+    // Z = sum_i A_i o B_i o C_i, compared entry by entry.
     let dense = |factor: &tensornoodl::Sparse, at: u32, i: usize| {
         factor.column(i).iter().find(|entry| entry.0 == at).map_or(0.0, |entry| entry.1)
     };
@@ -241,7 +241,7 @@ fn planted_factors_have_the_laws_asked_for() {
 }
 
 #[test]
-fn noise_and_start_are_as_far_away_as_asked() {
+fn noise_and_start_have_the_requested_distances() {
     let plan = |noise| Plan { noise, ..Plan::default() };
     let (clean, noisy) = (Planted::new(plan(0.0)).unwrap(), Planted::new(plan(0.3)).unwrap());
     let (clean, noisy_tensor) = (clean.tensor(1).tensor, noisy.tensor(1).tensor);

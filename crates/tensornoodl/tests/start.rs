@@ -1,4 +1,4 @@
-//! From nothing: no dictionary, no number of patterns, no scale.
+//! Recovery from nothing: without a dictionary, a number of patterns, or a scale.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +7,7 @@ use tensornoodl::recovery::{PatternCounts, Progress, Recovery};
 use tensornoodl::synthetic::{Plan, Planted, Values};
 use tensornoodl::{Dictionary, DiscoverParams, Error, Learner, Params, Passes, Place, Rule, Shape, Tensor};
 
-/// Cells of the paper: 300 features; patterns, J = K, alpha = beta.
+/// Three cells of the paper's tables with 300 features: (patterns, J = K, alpha = beta).
 const CELLS: [(usize, usize, f64); 3] = [(50, 100, 0.05), (150, 100, 0.05), (150, 300, 0.01)];
 
 fn plan((patterns, size, alpha): (usize, usize, f64), values: Values) -> Plan {
@@ -24,7 +24,7 @@ fn advance(recovery: &mut Recovery, tensors: usize) -> Vec<Progress> {
 }
 
 #[test]
-fn every_pattern_seen_twice_is_found_at_once_and_all_of_them_exactly_in_the_end() {
+fn patterns_in_two_fibers_are_found_at_once_and_converge() {
     for values in [Values::Rademacher, Values::SubGaussian { floor: 0.5 }] {
         for cell in CELLS {
             let mut recovery = recovery(Plan { scale: 1000.0, seed: 26, ..plan(cell, values) });
@@ -41,7 +41,7 @@ fn every_pattern_seen_twice_is_found_at_once_and_all_of_them_exactly_in_the_end(
             assert!(outcome.error_a <= 1e-10 && outcome.support, "{cell:?} {values:?}: {outcome:?}");
             assert_eq!(outcome.pattern_counts, PatternCounts { seen: cell.0, found: cell.0, spurious: 0 });
             assert!(outcome.steps <= outcome.coverage_step.unwrap() + 20);
-            // All that was said of the patterns is said of each.
+            // Every pattern has its evidence.
             let learner = recovery.learner();
             assert!(learner.evidence().len() == cell.0 && learner.evidence().iter().all(|e| *e > 1.0));
             assert_eq!(learner.unexplained_fibers(), 0);
@@ -50,7 +50,7 @@ fn every_pattern_seen_twice_is_found_at_once_and_all_of_them_exactly_in_the_end(
 }
 
 #[test]
-fn noise_costs_what_it_has_to() {
+fn noise_costs_at_most_a_tenth_more_than_the_oracle() {
     for (noise, values) in
         [(0.1, Values::Rademacher), (0.3, Values::SubGaussian { floor: 0.5 }), (0.5, Values::Rademacher)]
     {
@@ -67,7 +67,7 @@ fn noise_costs_what_it_has_to() {
 }
 
 #[test]
-fn late_patterns_are_found_and_the_others_stay() {
+fn late_patterns_are_found_and_the_other_patterns_stay() {
     let plan = Plan { late: 20, late_step: 9, ..Plan::default() };
     let mut recovery = recovery(plan);
     advance(&mut recovery, 8);
@@ -108,14 +108,14 @@ fn results_do_not_depend_on_scale_or_threads() {
     }
     let (scaled, scaled_codes) = run(1000.0, 2);
     let apart = dictionary.values().iter().zip(scaled.values()).map(|(a, b)| (a - b).abs());
-    assert!(apart.fold(0.0, f64::max) < 1e-6, "the search is in single precision, and leaves its noise");
+    assert!(apart.fold(0.0, f64::max) < 1e-6, "the search works in single precision");
     let support = |codes: &tensornoodl::Codes| -> Vec<Vec<u32>> {
         codes.matrix().columns().map(|column| column.iter().map(|entry| entry.0).collect()).collect()
     };
     assert_eq!(support(&codes), support(&scaled_codes));
 }
 
-/// Fibers of a dictionary: pattern i with probability `share(i)`, values +-1, noise of this length.
+/// A stream of tensors in which every pattern has its own frequency and every fiber its own noise.
 struct Stream {
     truth: Dictionary,
     state: u64,
@@ -136,6 +136,8 @@ impl Stream {
         (-2.0 * self.uniform().max(1e-300).ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
+    /// A tensor whose fibers contain pattern i with probability `share(i)` and code +-1. The length of the noise of a
+    /// fiber is `noise(z)` for a standard normal z.
     fn tensor(
         &mut self,
         fibers: usize,
@@ -163,8 +165,9 @@ impl Stream {
         Tensor::from_fibers(shape, values, places).unwrap()
     }
 
-    /// Patterns found, others in the dictionary, largest distance of a found one.
-    fn judge(&self, learner: &Learner) -> (usize, usize, f64) {
+    /// Returns (found, spurious, worst): the number of true patterns found, the number of other patterns in the
+    /// dictionary, and the largest distance of a found pattern.
+    fn compare(&self, learner: &Learner) -> (usize, usize, f64) {
         let found = learner.dictionary();
         let distances = Matching::new(found, &self.truth).unwrap().distances(found, &self.truth);
         let near: Vec<f64> = distances.into_iter().filter(|d| *d < 0.5).collect();
@@ -190,49 +193,49 @@ fn noise_alone_has_no_patterns() {
 }
 
 #[test]
-fn rare_patterns_are_found_beside_frequent_ones() {
-    // The first pattern is in every fourth fiber, the last one in every 600th.
+fn rare_patterns_are_found_beside_frequent_patterns() {
+    // The first pattern is in every 4th fiber, the last pattern in every 600th.
     let (mut stream, mut learner) = (Stream::new(300, 150, 2), from_nothing(300));
     for _ in 0..10 {
         learner.learn(&stream.tensor(3000, |i| 0.25 / (i + 1) as f64, |_| 0.1)).unwrap();
     }
-    let (found, spurious, worst) = stream.judge(&learner);
+    let (found, spurious, worst) = stream.compare(&learner);
     assert!((found, spurious) == (150, 0) && worst < 0.1, "{found} {spurious} {worst}");
 }
 
 #[test]
-fn fibers_may_be_of_very_unequal_noise() {
+fn patterns_are_found_in_fibers_of_very_unequal_noise() {
     let (mut stream, mut learner) = (Stream::new(300, 100, 3), from_nothing(300));
     for _ in 0..8 {
         learner.learn(&stream.tensor(2500, |_| 0.013, |z| 0.3 * z.exp())).unwrap();
     }
-    let (found, spurious, worst) = stream.judge(&learner);
+    let (found, spurious, worst) = stream.compare(&learner);
     assert!((found, spurious) == (100, 0) && worst < 0.1, "{found} {spurious} {worst}");
-    assert!(learner.unexplained_fibers() > 0, "what is mostly noise stays unexplained");
+    assert!(learner.unexplained_fibers() > 0, "fibers that are mostly noise stay unexplained");
 }
 
 #[test]
-fn few_features_and_few_fibers_will_do() {
+fn patterns_are_found_with_few_features_or_few_fibers() {
     // More patterns than features.
     let (mut stream, mut learner) = (Stream::new(20, 50, 1), from_nothing(20));
     for _ in 0..5 {
         learner.learn(&stream.tensor(3000, |_| 0.026, |_| 0.0)).unwrap();
     }
-    let (found, spurious, worst) = stream.judge(&learner);
+    let (found, spurious, worst) = stream.compare(&learner);
     assert!(found >= 49 && spurious <= 1 && worst < 0.1, "{found} {spurious} {worst}");
-    // Ten fibers at a time: the first tensors show nothing twice.
+    // Ten fibers per tensor: the first tensors contain no pattern twice.
     for (seed, fibers) in [(1, 10), (2, 10), (3, 10), (4, 50), (5, 50)] {
         let (mut stream, mut learner) = (Stream::new(300, 20, seed), from_nothing(300));
         for _ in 0..80 {
             learner.learn(&stream.tensor(fibers, |_| 0.065, |_| 0.0)).unwrap();
         }
-        let (found, spurious, worst) = stream.judge(&learner);
+        let (found, spurious, worst) = stream.compare(&learner);
         assert!((found, spurious) == (20, 0) && worst < 1e-10, "{seed}: {found} {spurious} {worst}");
     }
 }
 
 #[test]
-fn a_fiber_that_comes_again_is_no_second_one() {
+fn a_repeated_fiber_counts_once() {
     let mut stream = Stream::new(300, 30, 5);
     let tensor = stream.tensor(8, |_| 0.04, |_| 0.0);
     let mut learner = from_nothing(300);
@@ -242,7 +245,7 @@ fn a_fiber_that_comes_again_is_no_second_one() {
     let mut once = from_nothing(300);
     once.learn(&tensor).unwrap();
     assert_eq!(once.dictionary().patterns(), patterns[0]);
-    // Nor while there are no patterns at all.
+    // A repeated fiber also counts once while there are no patterns.
     let noise = stream.tensor(100, |_| 0.0, |_| 1.0);
     let mut learner = from_nothing(300);
     for _ in 0..3 {
@@ -263,20 +266,20 @@ fn the_number_of_patterns_can_be_limited() {
 }
 
 #[test]
-fn other_ways_to_learn_grow_too() {
+fn patterns_are_found_with_other_rules_passes_and_in_parts() {
     let planted = Planted::new(Plan { patterns: 40, ..Plan::default() }).unwrap();
     let check = |params: Params| {
         let mut learner = Learner::from_nothing(300, params, DiscoverParams::default()).unwrap();
         let last = (1..=3).map(|t| learner.learn(&planted.tensor(t).tensor).unwrap()).last().unwrap();
         assert_eq!(learner.dictionary().patterns(), 40);
         assert!(last.fit < 1e-2, "{}", last.fit);
-        // Numbered as the dictionary is.
+        // The report of the last step has the numbering of the dictionary.
         assert_eq!((last.activity.len(), last.codes.matrix().rows()), (40, 40));
         assert_eq!(learner.last_seen().len(), 40);
     };
     check(Params { rule: Rule::Paper { eta_a: 10.0 }, ..Params::default() });
     check(Params { passes: Passes::Auto, ..Params::default() });
-    // In parts there is no whole tensor to look at first: the first one only waits.
+    // A tensor in parts cannot be searched before learning: the first tensor only fills the pool of unexplained fibers.
     let mut learner = from_nothing(300);
     for t in 1..=3 {
         let tensor = planted.tensor(t).tensor;
@@ -291,7 +294,7 @@ fn other_ways_to_learn_grow_too() {
 }
 
 #[test]
-fn nothing_to_learn_from_is_no_error() {
+fn tensors_without_patterns_are_not_an_error() {
     let shape = Shape { features: 4, rows: 3, cols: 3 };
     let mut learner = from_nothing(4);
     let tensor = |values: Vec<f64>| {
@@ -314,8 +317,8 @@ fn nothing_to_learn_from_is_no_error() {
 }
 
 #[test]
-fn forgetting_follows_a_slow_drift() {
-    // Every pattern turns by 0.002 per tensor, below what its noise lets one tensor see.
+fn forgetting_makes_the_learner_follow_a_slow_drift() {
+    // Every pattern moves by 0.002 per tensor, which is less than one tensor can show in this noise.
     let errors: Vec<f64> = [0.0, 0.1]
         .into_iter()
         .map(|forgetting| {
@@ -325,8 +328,8 @@ fn forgetting_follows_a_slow_drift() {
             let params = Params { forgetting, ..Params::default() };
             let mut learner = Learner::new(origin.clone(), params).unwrap();
             for t in 0..150 {
-                let turn = 0.002 * t as f64;
-                let columns = origin.values().iter().zip(away.values()).map(|(a, b)| a + turn * b);
+                let shift = 0.002 * t as f64;
+                let columns = origin.values().iter().zip(away.values()).map(|(a, b)| a + shift * b);
                 stream.truth = Dictionary::from_columns(100, columns.collect()).unwrap();
                 learner.learn(&stream.tensor(100, |_| 0.1, |_| 0.5)).unwrap();
             }
@@ -338,17 +341,17 @@ fn forgetting_follows_a_slow_drift() {
 }
 
 #[test]
-fn patterns_that_become_one_are_merged() {
-    // Pattern 0 turns into pattern 1.
+fn patterns_that_become_equal_are_merged() {
+    // Pattern 0 becomes pattern 1.
     let mut stream = Stream::new(100, 10, 8);
     let origin = stream.truth.clone();
     let params = Params { forgetting: 0.2, ..Params::default() };
     let mut learner = Learner::from_nothing(100, params, DiscoverParams::default()).unwrap();
     for t in 0..130 {
-        let turn = (t as f64 / 100.0).clamp(0.0, 1.0);
+        let shift = (t as f64 / 100.0).clamp(0.0, 1.0);
         let mut columns = origin.values().to_vec();
         for (a, b) in columns[..100].iter_mut().zip(origin.pattern(1)) {
-            *a += turn * (b - *a);
+            *a += shift * (b - *a);
         }
         stream.truth = Dictionary::from_columns(100, columns).unwrap();
         let step = learner.learn(&stream.tensor(100, |_| 0.1, |_| 0.0)).unwrap();
@@ -356,7 +359,7 @@ fn patterns_that_become_one_are_merged() {
             assert_eq!(learner.dictionary().patterns(), 10);
         }
         assert_eq!(step.activity.len(), learner.dictionary().patterns());
-        // Fibers that waited while it turned may have shown something that does not come again.
+        // Patterns that were found during the change may be in the dictionary, but no fiber contains them any more.
         let here = step.activity.iter().filter(|fibers| **fibers > 0).count();
         assert!(t < 128 || here == 9, "{here} patterns at tensor {t}");
     }
@@ -367,7 +370,7 @@ fn patterns_that_become_one_are_merged() {
 }
 
 #[test]
-fn a_pattern_that_is_gone_is_told_and_kept() {
+fn a_pattern_that_disappears_is_reported_and_kept() {
     let plan = Plan { patterns: 20, ..Plan::default() };
     let here = Planted::new(plan.clone()).unwrap();
     let mut learner = Learner::from_nothing(300, Params::default(), DiscoverParams::default()).unwrap();
@@ -375,7 +378,7 @@ fn a_pattern_that_is_gone_is_told_and_kept() {
         learner.learn(&here.tensor(t).tensor).unwrap();
     }
     assert_eq!((learner.dictionary().patterns(), learner.overdue()), (20, vec![]));
-    // The last five do not come any more.
+    // The last five patterns are in no further tensor.
     let gone = Planted::new(Plan { late: 5, late_step: 1000, ..plan }).unwrap();
     let matching = Matching::new(learner.dictionary(), gone.true_dictionary()).unwrap();
     let mut missing: Vec<usize> = matching.found[15..].iter().map(|found| found.unwrap()).collect();
@@ -384,12 +387,12 @@ fn a_pattern_that_is_gone_is_told_and_kept() {
         learner.learn(&gone.tensor(t).tensor).unwrap();
     }
     assert_eq!(learner.overdue(), missing);
-    assert_eq!(learner.dictionary().patterns(), 20, "they are kept");
+    assert_eq!(learner.dictionary().patterns(), 20, "patterns must be kept");
     assert!(missing.iter().all(|&pattern| learner.last_seen()[pattern] <= 10));
 }
 
 #[test]
-fn noise_as_long_as_a_pattern_is_no_obstacle() {
+fn patterns_are_found_in_noise_as_long_as_a_pattern() {
     let mut recovery = recovery(Plan { noise: 1.0, ..Plan::default() });
     advance(&mut recovery, 10);
     let outcome = recovery.outcome().unwrap();

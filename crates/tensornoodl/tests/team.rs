@@ -1,4 +1,6 @@
-//! A team learns what one alone does, to the bit, whoever has which fibers; and what goes wrong for one ends all.
+//! Teams of ranks: a team learns the same bits as one rank, however the fibers are distributed, and an error on one rank
+//! is an error on all.
+
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::sync::Arc;
@@ -11,17 +13,18 @@ use tensornoodl::{
     Dictionary, DiscoverParams, Error, Learner, Params, Passes, Place, Rule, Shape, Step, Stop, Tensor,
 };
 
-/// Who has which fiber.
+/// How the fibers of a tensor are distributed over the ranks.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
-    /// Even shares, in order.
+    /// Every rank has a contiguous range of the same size.
     Even,
-    /// Every place by itself.
+    /// The place of a fiber determines its rank.
     Scattered,
-    /// The last rank has all of them.
+    /// The last rank has all fibers.
     Last,
 }
 
+/// The fibers of this rank.
 fn cut(tensor: &Tensor<'_>, team: &dyn Team, cut: Cut) -> Tensor<'static> {
     let (p, size) = (tensor.fibers() as u64, team.size() as u64);
     let even = rank_range(team, p);
@@ -39,8 +42,8 @@ fn cut(tensor: &Tensor<'_>, team: &dyn Team, cut: Cut) -> Tensor<'static> {
     Tensor::from_fibers(tensor.shape(), values, places).unwrap()
 }
 
-/// Everything of a step but codes and times.
-fn account(step: &Step) -> String {
+/// All fields of a step except codes and times.
+fn summary(step: &Step) -> String {
     let Step {
         step, fibers, fibers_used, mean_code_size, fit, change, activity, passes, found, lost, ..
     } = step;
@@ -49,7 +52,7 @@ fn account(step: &Step) -> String {
     )
 }
 
-/// The bits of a code, by place.
+/// A place (col, row) and the bits of its code.
 type Code = (u32, u32, Vec<(u32, u64)>);
 
 fn codes(step: &Step) -> Vec<Code> {
@@ -58,8 +61,8 @@ fn codes(step: &Step) -> Vec<Code> {
     codes.map(|(place, code)| (place.col, place.row, bits(code))).collect()
 }
 
-/// Learns from all tensors on teams of every size, and compares all bits.
-fn same_for_all(learner: &Learner, tensors: &[Tensor<'_>]) {
+/// Learns from the tensors with teams of 1 to 4 ranks and compares all bits with those of one learner.
+fn assert_same_for_all_teams(learner: &Learner, tensors: &[Tensor<'_>]) {
     let mut alone = learner.clone();
     let steps: Vec<Step> = tensors.iter().map(|tensor| alone.learn(tensor).unwrap()).collect();
     for how in [Cut::Even, Cut::Scattered, Cut::Last] {
@@ -74,7 +77,7 @@ fn same_for_all(learner: &Learner, tensors: &[Tensor<'_>]) {
             for (at, step) in steps.iter().enumerate() {
                 let mut found = Vec::new();
                 for (_, steps) in &ranks {
-                    assert_eq!(account(&steps[at]), account(step), "{how:?}, {size} ranks");
+                    assert_eq!(summary(&steps[at]), summary(step), "{how:?}, {size} ranks");
                     found.extend(codes(&steps[at]));
                 }
                 let mut expected = codes(step);
@@ -98,7 +101,7 @@ fn plan() -> Plan {
 }
 
 #[test]
-fn from_a_start() {
+fn ranks_learn_the_same_bits_from_a_start() {
     for noise in [0.0, 0.3] {
         let (planted, tensors) =
             planted(Plan { noise, col_values: Values::SubGaussian { floor: 0.5 }, ..plan() });
@@ -112,37 +115,40 @@ fn from_a_start() {
             (paper, Passes::Fixed(3)),
         ] {
             let params = Params { rule, passes, ..Params::default() };
-            same_for_all(&Learner::new(start.clone(), params).unwrap(), &tensors);
+            assert_same_for_all_teams(&Learner::new(start.clone(), params).unwrap(), &tensors);
         }
     }
 }
 
 #[test]
-fn from_nothing() {
+fn ranks_learn_the_same_bits_from_nothing() {
     let (_, tensors) = planted(Plan { late: 10, late_step: 3, noise: 0.1, ..plan() });
     let learner = Learner::from_nothing(50, Params::default(), DiscoverParams::default()).unwrap();
-    same_for_all(&learner, &tensors);
+    assert_same_for_all_teams(&learner, &tensors);
 }
 
-/// Many waves in a share, more unexplained than are kept, and rows and cols that propose codes.
+/// The tensors have many waves of fibers per rank, more unexplained fibers than are kept, and codes that are guessed from
+/// row and col.
 #[test]
-fn large_tensors() {
+fn ranks_learn_the_same_bits_from_large_tensors() {
     let plan = Plan { features: 12, patterns: 24, rows: 400, cols: 400, alpha: 0.1, beta: 0.1, ..plan() };
     let planted = Planted::new(Plan { noise: 0.05, ..plan }).unwrap();
     let tensors: Vec<Tensor<'_>> = (1..=2).map(|step| planted.tensor(step).tensor).collect();
     assert!(tensors[0].fibers() > 30_000, "{}", tensors[0].fibers());
-    same_for_all(&Learner::new(planted.start(0.3).unwrap(), Params::default()).unwrap(), &tensors);
-    let strange = Learner::from_nothing(
+    assert_same_for_all_teams(
+        &Learner::new(planted.start(0.3).unwrap(), Params::default()).unwrap(),
+        &tensors,
+    );
+    let few_patterns = Learner::from_nothing(
         12,
         Params::default(),
         DiscoverParams { max_patterns: Some(3), ..DiscoverParams::default() },
     );
-    same_for_all(&strange.unwrap(), &tensors[..1]);
+    assert_same_for_all_teams(&few_patterns.unwrap(), &tensors[..1]);
 }
 
-/// Parts of a tensor, in another order.
 #[test]
-fn parts_of_a_tensor() {
+fn parts_of_a_tensor_in_any_order_give_the_same_bits() {
     for noise in [0.0, 0.3] {
         let (planted, tensors) = planted(Plan { noise, rows: 200, cols: 150, ..plan() });
         let start = planted.start(planted.paper_distance()).unwrap();
@@ -153,15 +159,15 @@ fn parts_of_a_tensor() {
             let mut cuts = run_ranks(7, |team| cut(tensor, team, Cut::Scattered));
             cuts.reverse();
             let cuts = cuts.into_iter().map(Ok::<_, Error>);
-            assert_eq!(account(&parts.learn_parts(tensor.shape(), cuts).unwrap()), account(&step));
+            assert_eq!(summary(&parts.learn_parts(tensor.shape(), cuts).unwrap()), summary(&step));
             assert!(parts == whole, "step {}", step.step);
         }
     }
 }
 
-/// Few events a day, for many days: what is left of fibers that are explained becomes so small that its square is nothing.
+/// After many steps, the residuals of explained fibers are so small that their squares underflow to 0.
 #[test]
-fn counts_over_many_steps() {
+fn ranks_learn_the_same_bits_from_counts_over_many_steps() {
     let shape = Shape { features: 12, rows: 32, cols: 32 };
     for seed in 1..=4_u64 {
         let mut state = seed;
@@ -208,21 +214,21 @@ fn counts_over_many_steps() {
     }
 }
 
-/// Codes that lie on the thresholds, where the last bit of a pattern decides.
+/// Some codes are exactly at the thresholds, where the last bit of a pattern decides.
 #[test]
-fn codes_at_the_thresholds() {
+fn ranks_learn_the_same_bits_from_codes_at_the_thresholds() {
     let shape = Shape { features: 8, rows: 40, cols: 40 };
     let params = Params { code_floor: 1.0, tau: 0.5, ..Params::default() };
     let mut columns = vec![0.0; 64];
     (0..8).for_each(|i| columns[i * 8 + i] = 1.0);
-    // Off by a little, so that sums are not whole.
+    // Small other entries, so that sums are rounded.
     (0..8).for_each(|i| columns[i * 8 + (i + 1) % 8] = 0.05 + 0.01 * i as f64);
     let tensors: Vec<Tensor<'_>> = (0..4)
         .map(|step| {
             let mut entries = Vec::new();
             for (row, col) in (0..40).flat_map(|row| (0..40).map(move |col| (row, col))) {
                 let (one, two) = ((row + col + step) % 8, (row * 3 + col) % 8);
-                // C / 2 and tau, to the bit.
+                // 0.5 is exactly C / 2 and tau.
                 entries.push((one, row, col, 0.5));
                 entries.push((two, row, col, if (row + col) % 3 == 0 { -0.5 } else { 1.0 }));
             }
@@ -232,28 +238,28 @@ fn codes_at_the_thresholds() {
     let start = Dictionary::from_columns(8, columns).unwrap();
     for passes in [Passes::Fixed(1), Passes::Auto] {
         let params = Params { passes, ..params.clone() };
-        same_for_all(&Learner::new(start.clone(), params).unwrap(), &tensors);
+        assert_same_for_all_teams(&Learner::new(start.clone(), params).unwrap(), &tensors);
     }
 }
 
 #[test]
-fn the_learner_that_a_tensor_suggests() {
+fn ranks_make_the_same_learner_from_a_tensor() {
     let (_, tensors) = planted(plan());
-    let suggested = |team: Arc<dyn Team>, tensor: &Tensor<'_>| {
+    let from_tensor = |team: Arc<dyn Team>, tensor: &Tensor<'_>| {
         Learner::from_tensor(team, tensor, Params::default(), DiscoverParams::default(), true).unwrap()
     };
-    let alone = suggested(Arc::new(Solo), &tensors[0]);
+    let alone = from_tensor(Arc::new(Solo), &tensors[0]);
     assert!(alone.dictionary().patterns() > 10);
     for size in 2..=4 {
         let ranks = run_ranks(size, |team| {
-            suggested(Arc::new(team.clone()), &cut(&tensors[0], team, Cut::Scattered))
+            from_tensor(Arc::new(team.clone()), &cut(&tensors[0], team, Cut::Scattered))
         });
         ranks.iter().for_each(|learner| assert!(*learner == alone));
     }
 }
 
 #[test]
-fn what_is_wrong_on_one_rank_ends_all_of_them() {
+fn an_error_on_one_rank_is_an_error_on_all() {
     let (planted, tensors) = planted(plan());
     let learner = Learner::new(planted.start(0.3).unwrap(), Params::default()).unwrap();
     let shape = tensors[0].shape();
@@ -267,8 +273,8 @@ fn what_is_wrong_on_one_rank_ends_all_of_them() {
             parts.push(Err(Error::Length { what: "a row of its share", got: 3, expected: 4 }));
         }
         let error = learner.learn_parts(shape, parts).unwrap_err();
-        assert!(learner == before, "nothing has changed");
-        // And they are still a team.
+        assert!(learner == before, "a failed step must not change the learner");
+        // The team can go on.
         let step = learner.learn(&cut(&tensors[0], team, Cut::Even)).unwrap();
         after.fetch_add(step.codes.places().len(), Ordering::Relaxed);
         assert_eq!(step.fibers, tensors[0].fibers());
@@ -278,7 +284,7 @@ fn what_is_wrong_on_one_rank_ends_all_of_them() {
     assert!(errors[0] == errors[2] && errors[0] == format!("rank 1 failed: {}", errors[1]), "{errors:?}");
     assert_eq!(after.into_inner(), tensors[0].fibers());
 
-    // Of other features, and stopped.
+    // One rank has a tensor with other features, then one rank is stopped.
     let errors = run_ranks(3, |team| {
         let mut learner = learner.clone();
         learner.join(Arc::new(team.clone()));
@@ -297,24 +303,23 @@ fn what_is_wrong_on_one_rank_ends_all_of_them() {
     assert!(errors.iter().all(|error| error.1 == Error::Stopped), "{errors:?}");
 }
 
-/// Shares of a planted stream, measured and untangled together.
 #[test]
-fn the_recovery_claim() {
+fn ranks_measure_the_same_recovery() {
     let run = |team: Arc<dyn Team>, noise: f64| {
         let planted = Planted::new(Plan { noise, ..plan() }).unwrap();
         let distance = planted.paper_distance();
         let mut recovery = Recovery::new(planted, distance, Params::default()).unwrap();
         recovery.join(team);
         let steps: Vec<_> = (0..8).map(|_| recovery.advance().unwrap()).collect();
-        let told: Vec<(u64, f64, bool)> =
+        let reports: Vec<(u64, f64, bool)> =
             steps.iter().map(|step| (step.error_a.to_bits(), step.error_x, step.support)).collect();
-        (told, recovery.outcome().unwrap())
+        (reports, recovery.outcome().unwrap())
     };
     for noise in [0.0, 0.2] {
-        let (told, outcome) = run(Arc::new(Solo), noise);
+        let (reports, outcome) = run(Arc::new(Solo), noise);
         for size in 2..=4 {
             for (others, other) in run_ranks(size, |team| run(Arc::new(team.clone()), noise)) {
-                for (a, b) in told.iter().zip(&others) {
+                for (a, b) in reports.iter().zip(&others) {
                     assert!((a.0, a.2) == (b.0, b.2) && (a.1 - b.1).abs() <= 1e-12 * a.1, "{a:?} {b:?}");
                 }
                 let same = |a: f64, b: f64| assert!((a - b).abs() <= 1e-12 * a.max(1e-3), "{a} {b}");
@@ -343,7 +348,7 @@ fn the_recovery_claim() {
 }
 
 #[test]
-fn untangled_where_the_codes_are() {
+fn ranks_untangle_the_same_factors() {
     let (planted, tensors) = planted(Plan { noise: 0.2, ..plan() });
     let learner = Learner::new(planted.true_dictionary().clone(), Params::default()).unwrap();
     let alone = learner.encode(&tensors[0]).unwrap().untangle_blocks(&Solo, 2);

@@ -1,4 +1,4 @@
-//! What targets share.
+//! Queries and readers that several targets use.
 #![allow(dead_code)]
 
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ fn query(feature: &str, row: &str, col: &str, value: &str) -> Query {
     }
 }
 
-/// Over the columns a, b, c and d.
+/// Returns queries of a table with the columns a, b, c and d.
 pub fn queries() -> [Query; 3] {
     [
         Query {
@@ -38,12 +38,12 @@ pub fn queries() -> [Query; 3] {
     ]
 }
 
-/// As the program makes it.
+/// Returns the query that the program uses for an array.
 pub fn array_query() -> Query {
     query("bin(1,1)", "bin(2,1)", "bin(3,1)", "sum(value)")
 }
 
-/// Tensors of what was read; they may be refused, and are not made if they are large.
+/// Builds the tensors of a table that was read, unless they are large. An error of a tensor is fine, an error message must be one line.
 pub fn use_events(events: Result<Events, Error>) {
     match events {
         Ok(events) if events.bytes() < 1e7 => {
@@ -57,9 +57,9 @@ pub fn use_events(events: Result<Events, Error>) {
     }
 }
 
-/// Reads bytes as a file of this kind.
-pub fn read(bytes: &[u8], end: &str, query: Query) {
-    let path: PathBuf = std::env::temp_dir().join(format!("noodl-fuzz-{}.{end}", std::process::id()));
+/// Reads bytes as a file with this extension.
+pub fn read(bytes: &[u8], extension: &str, query: Query) {
+    let path: PathBuf = std::env::temp_dir().join(format!("noodl-fuzz-{}.{extension}", std::process::id()));
     std::fs::write(&path, bytes).unwrap();
     use_events(table::read(&path, query));
 }

@@ -42,7 +42,7 @@ if find_spec("sklearn") is not None:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        # scikit-learn is needed for this one alone, and takes a second to import.
+        # NOODL is imported on demand: only this class needs scikit-learn, which takes a second to import.
         if name == "NOODL":
             from ._noodl import NOODL
 

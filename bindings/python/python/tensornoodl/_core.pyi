@@ -21,21 +21,22 @@ __all__ = [
 __version__: str
 
 _Floats = NDArray[np.float64]
-_Wholes = NDArray[np.int64]
+_Ints = NDArray[np.int64]
 _Labels = tuple[list[str] | None, list[str] | None, list[str] | None]
 _Path = str | PathLike[str]
 _Members = list[tuple[str, float]]
 
-class NoPattern(ValueError): ...
+class NoPattern(ValueError):
+    """No pattern was found in the data."""
 
 @final
 class Tensor:
-    """A sparse tensor of n features x J rows x K cols: its non-zero fibers and their places."""
+    """A sparse tensor of n features x J rows x K cols: its nonzero fibers and their places."""
 
     @staticmethod
     def from_fibers(
         fibers: NDArray[Any],
-        places: _Wholes,
+        places: _Ints,
         rows: int | None = None,
         cols: int | None = None,
         labels: _Labels = ...,
@@ -51,7 +52,7 @@ class Tensor:
     ) -> Tensor: ...
     @staticmethod
     def from_coords(
-        coords: _Wholes,
+        coords: _Ints,
         values: NDArray[Any],
         shape: tuple[int, int, int],
         labels: _Labels = ...,
@@ -63,7 +64,7 @@ class Tensor:
     @property
     def fibers(self) -> _Floats: ...
     @property
-    def places(self) -> _Wholes: ...
+    def places(self) -> _Ints: ...
     @property
     def features(self) -> list[str]: ...
     @property
@@ -81,7 +82,7 @@ class Tensor:
 
 @final
 class Events:
-    """A table of events, counted: a stream of tensors with the same labels."""
+    """The events of a table, counted into a stream of tensors with common labels."""
 
     @property
     def shape(self) -> tuple[int, int, int]: ...
@@ -122,18 +123,18 @@ def from_events(
 
 @final
 class Codes:
-    """Codes of a tensor: where each pattern is, and how strongly; m patterns x J rows x K cols."""
+    """Codes of a tensor: a sparse tensor of m patterns x J rows x K cols that holds the strength of each pattern at each place."""
 
     @staticmethod
     def from_tensor(tensor: Tensor) -> Codes: ...
     @property
     def shape(self) -> tuple[int, int, int]: ...
     @property
-    def coords(self) -> _Wholes: ...
+    def coords(self) -> _Ints: ...
     @property
     def values(self) -> _Floats: ...
     @property
-    def places(self) -> _Wholes: ...
+    def places(self) -> _Ints: ...
     @property
     def rows(self) -> list[str]: ...
     @property
@@ -146,7 +147,7 @@ class Codes:
 
 @final
 class Model:
-    """Patterns, factors of every step, and where they come from: what the model file holds."""
+    """A model: patterns, the factors of every step, labels, and the origin of the data. It is what the model file holds."""
 
     @staticmethod
     def begin(
@@ -162,7 +163,7 @@ class Model:
     def patterns(self) -> _Floats: ...
     def lengths(self) -> tuple[int, int, int, int, int]: ...
     def factors(self, step: int) -> tuple[_Floats, _Floats, _Floats]: ...
-    def entries(self) -> tuple[list[_Wholes], _Floats]: ...
+    def entries(self) -> tuple[list[_Ints], _Floats]: ...
     def labels(self) -> list[list[str]]: ...
     def axes(self) -> tuple[str, str, str]: ...
     def kind(
@@ -187,14 +188,14 @@ class Model:
 
 @final
 class Learner:
-    """Learns the patterns of samples."""
+    """Learns the patterns of samples. The class `NOODL` wraps it."""
 
     @staticmethod
     def begin(
         samples: _Floats, options: dict[str, Any], start: NDArray[Any] | None = None
     ) -> Learner: ...
     def learn(self, samples: _Floats, options: dict[str, Any]) -> dict[str, Any]: ...
-    def encode(self, samples: _Floats, jobs: int) -> tuple[_Wholes, _Wholes, _Floats]: ...
+    def encode(self, samples: _Floats, jobs: int) -> tuple[_Ints, _Ints, _Floats]: ...
     def patterns(self) -> _Floats: ...
     def __reduce__(self) -> tuple[Any, tuple[bytes]]: ...
     @staticmethod
@@ -202,11 +203,11 @@ class Learner:
 
 @final
 class Planted:
-    """A stream whose factors are known, drawn as in the paper's experiments. The same seed gives the same stream.
+    """A synthetic stream with known factors, drawn as in the paper's experiments. The stream depends only on the parameters.
 
-    Entries of B and C are not zero with the probabilities alpha and beta; they are 1 or -1, or with a floor below 1 spread from there
-    on with variance 1. Noise is the expected length of what is added to each fiber. The last ``late`` patterns appear at
-    ``late_step``. Everything is multiplied by ``scale``.
+    Entries of B and C are nonzero with the probabilities alpha and beta. Nonzero entries are 1 or -1; with a floor below 1,
+    their magnitudes are random and at least the floor, and their variance is 1. ``noise`` is the expected norm of the noise that is added to each
+    fiber. The last ``late`` patterns appear at step ``late_step``. All values are multiplied by ``scale``.
     """
 
     def __new__(
@@ -233,7 +234,7 @@ class Planted:
 
 @final
 class Match:
-    """Which found pattern stands for which true one, and with which sign: the assignment with the largest sum of |cos|."""
+    """The assignment of found patterns to true ones, with signs, that maximizes the sum of |cos|."""
 
     def __new__(cls, found: NDArray[Any], truth: NDArray[Any]) -> Match: ...
     @property

@@ -1,4 +1,4 @@
-"""The factorization of streams of three-way tensors."""
+"""The estimator that factorizes streams of three-way tensors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import xarray
     from typing_extensions import Self
 
-#: What happened in a step.
+#: Record of a step, as in ``TensorNOODL.history_``.
 Record = dict[str, Any]
 
 
@@ -29,67 +29,70 @@ Record = dict[str, Any]
 class Group:
     """Rows and cols that share a pattern in the last step, strongest first."""
 
-    #: The share of the pattern's energy that it holds.
+    #: The share of the pattern's energy that the group holds.
     share: float
-    #: Labels of rows, and their factors.
+    #: Labels of the rows, with their factors.
     rows: list[tuple[str, float]]
-    #: The same for cols.
+    #: Labels of the cols, with their factors.
     cols: list[tuple[str, float]]
-    #: What most of them are known to belong to, where anything is known.
+    #: The known group that most members belong to, or None if no groups are known.
     known: str | None = None
-    #: How many of them do not.
+    #: The number of members outside the known group.
     others: int | None = None
-    #: How many there are, rows and cols with the same label counted once.
+    #: The number of members; a row and a col with the same label count once.
     size: int | None = None
 
 
 class TensorNOODL:
-    """Learns the patterns of a stream of sparse tensors, and who takes part in them.
+    """Learns the patterns of a stream of sparse tensors, and the rows and cols that take part in them.
 
-    Each step brings a tensor of n features x J rows x K cols that mixes a few patterns, ``Z = sum_i A_i o B_i o C_i``. The patterns
-    A stay; the sparse row and col factors B and C are new each time. All three are found exactly, while the data arrives.
+    Each step brings a tensor of n features x J rows x K cols that is a sum of a few patterns, ``Z = sum_i A_i o B_i o C_i``. The
+    patterns A are the same in all steps; the sparse row and col factors B and C are new in each step. All three are recovered exactly,
+    while the data arrives.
 
     Parameters
     ----------
     n_patterns
-        How many patterns at most, or ``"auto"`` to let the data speak.
+        Largest number of patterns, or ``"auto"``: the data determines it.
     passes
-        Passes over each tensor: a number, or ``"auto"``, as long as they help. None: 1 in a stream, and ``"auto"`` for one tensor.
+        Passes over each tensor: a number, or ``"auto"`` for as many as improve the patterns. None means 1 in a stream, and ``"auto"``
+        for one tensor.
     eta_a
-        None for the adaptive step, which has nothing to tune; a number for the paper's step of this size.
+        None for the adaptive step, which needs no tuning; a number for the paper's step of this size.
     eta_x, tau, code_floor
-        The paper's step size, threshold and constant C of the codes, in units of the smallest codes of the data, which are found;
-        with ``eta_a`` or ``init`` in the units of the data.
+        The paper's step size, threshold and constant C of the codes. Their unit is the size of the smallest codes, which is estimated
+        from the data; with ``eta_a`` or ``init`` it is the unit of the data.
     forgetting
-        What is forgotten with every tensor, for patterns that drift.
+        The share of the past that is forgotten with every tensor, at least 0 and below 1; for patterns that drift.
     recipe
-        What is done to each tensor first: ``log2``, ``scale``, ``center``, with commas between. None: nothing, or what ``init`` has.
+        Transformations that are applied to each tensor first: ``log2``, ``scale``, ``center``, separated by commas. None means no
+        transformation, or the recipe of ``init``.
     dims
-        Names of the feature, row and col dimensions of xarray's arrays; their order, unless given.
+        Names of the feature, row and col dimensions of xarray's arrays. None means the order of the array.
     init
-        Patterns to start from: an array (m, n), a CP tensor ``(weights, [A, B, C])``, or a fitted TensorNOODL to go on from. None: they
-        are searched in the first tensor.
+        Patterns to start from: an array (m, n), a CP tensor ``(weights, [A, B, C])``, or a fitted TensorNOODL to continue from. None
+        means that patterns are searched for in the first tensor.
     random_state
-        Seed of the search. The same seed gives the same bits, for any number of threads.
+        Seed of the search. Equal seeds give bit-identical results, for any number of threads.
     n_jobs
-        Threads; None or -1 for as many as there are cores, -2 for all but one, and so on.
+        Number of threads; None or -1 for one per core, -2 for all cores but one, and so on.
     callback
-        Called after every step with what happened in it, a dictionary as in ``history_``.
+        A function that is called after every step with its record, a dictionary as in ``history_``.
     progress
-        Show a bar over the steps; needs tqdm.
+        Whether to show a progress bar over the steps; needs tqdm.
 
     Attributes
     ----------
     components_ : array (m, n)
         The patterns, of unit length.
     row_factors_, col_factors_ : arrays (J, m) and (K, m)
-        Of the last step.
+        The row and col factors of the last step.
     n_patterns_, n_features_in_, n_steps_ : int
     feature_labels_, row_labels_, col_labels_, step_labels_ : lists of str
     evidence_ : array (m,)
-        How clear each pattern was when it was found; above 1, clearer than what chance finds.
+        How clear each pattern was when it was found; above 1 is clearer than chance.
     history_ : list of dict
-        What happened in every step: fibers, fit (the relative error), change of the patterns, patterns found and lost, and so on.
+        A record of every step: fibers, fit (the relative error), change of the patterns, patterns found and lost, and so on.
     """
 
     def __init__(
@@ -128,35 +131,36 @@ class TensorNOODL:
     # Learning.
 
     def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a tensor, or from all tensors of a stream, and forget what was learned before.
+        """Learn from a tensor or from all tensors of a stream, and discard what was learned before.
 
         Parameters
         ----------
         X
             One tensor: an array (n, J, K), a ``sparse.COO``, ``(coords, values, shape)``, ``(fibers, places)``, an xarray.DataArray, or a
-            :class:`Tensor`; ``(fibers, places, (J, K))`` where the last rows or cols may be empty. Or a stream of them: :class:`Events`, a list, or an iterator.
+            :class:`Tensor`; use ``(fibers, places, (J, K))`` if the last rows or cols may be empty. Or a stream of tensors:
+            :class:`Events`, a list, or an iterator.
         """
         return self._learn(X, None, alone=True)
 
     def partial_fit(self, X: Any, y: None = None) -> Self:
-        """Go on learning: from the next tensor of a stream, or from several of them.
+        """Continue to learn: from the next tensor of a stream, or from several of them.
 
-        Ctrl-C ends it at once; what was learned from the tensors before stays.
+        Ctrl-C interrupts the current step; the model keeps what it learned in the steps before.
         """
-        return self._learn(X, self._fitted, alone=False)
+        return self._learn(X, self._model_or_none, alone=False)
 
     def _learn(self, X: Any, model: _core.Model | None, alone: bool) -> Self:
         tensors, count, several = as_stream(X, self.dims)
-        # A tensor that comes alone to ``fit`` is all that there will be.
+        # A single tensor given to ``fit`` is not followed by others.
         stream = several or not alone
         given = self._options(stream)
-        for tensor in self._watched(tensors, count):
+        for tensor in self._with_progress(tensors, count):
             if model is None:
                 model = self._begin(tensor, X if isinstance(X, Events) else None, given)
-            lost = model.learn(tensor, given, tensor.step if stream else "all")
-            # What was learned before stays until there is something new.
+            left_out = model.learn(tensor, given, tensor.step if stream else "all")
+            # Set after the first step, so that a ``fit`` that fails does not discard the earlier model.
             self._model = model
-            _warn_of_lost(lost)
+            _warn_of_left_out(left_out)
             if self.callback is not None:
                 record = model.last()
                 assert record is not None
@@ -172,7 +176,7 @@ class TensorNOODL:
             raise ValueError(f"n_patterns is {self.n_patterns!r}, it must be 'auto' where init has the patterns")
         start: Any = None
         if isinstance(self.init, TensorNOODL):
-            start = self.init._known
+            start = self.init._fitted_model
         elif self.init is not None:
             start = patterns_of(self.init)
         return _core.Model.begin(tensor, given, self.recipe, start, events)
@@ -192,48 +196,48 @@ class TensorNOODL:
             name="n_patterns",
         )
 
-    def _watched(self, tensors: Iterator[Tensor], count: int | None) -> Iterable[Tensor]:
+    def _with_progress(self, tensors: Iterator[Tensor], count: int | None) -> Iterable[Tensor]:
         if not self.progress:
             return tensors
         try:
             from tqdm.auto import tqdm
         except ImportError:
-            raise ImportError("progress=True shows a bar of tqdm, which is not installed: pip install tqdm") from None
+            raise ImportError("progress=True needs tqdm, which is not installed: pip install tqdm") from None
         bar: Iterable[Tensor] = tqdm(tensors, total=count, unit="step")
         return bar
 
-    # Using what was learned.
+    # Use of the patterns.
 
     def transform(self, X: Any) -> Codes:
-        """The codes of a tensor: which patterns are where, and how strongly, as a sparse tensor of m patterns x J rows x K cols."""
-        codes, lost = self._known.encode(as_tensor(X, self.dims), jobs_of(self.n_jobs))
-        _warn_of_lost(lost)
+        """Return the codes of a tensor: a sparse tensor of m patterns x J rows x K cols that holds the strength of each pattern at each place."""
+        codes, left_out = self._fitted_model.encode(as_tensor(X, self.dims), jobs_of(self.n_jobs))
+        _warn_of_left_out(left_out)
         return codes
 
     def fit_transform(self, X: Any, y: None = None) -> Codes:
-        """Learn from one tensor, and return its codes."""
+        """Learn from one tensor and return its codes."""
         tensor = as_tensor(X, self.dims)
         return self.fit(tensor).transform(tensor)
 
     def inverse_transform(self, X: Any) -> Tensor:
-        """The tensor that codes (m x J x K) stand for; where there is a recipe, what it makes of tensors."""
-        return self._known.decode(as_codes(X))
+        """Return the tensor that codes (m x J x K) stand for. With a recipe, this is the tensor after the recipe."""
+        return self._fitted_model.decode(as_codes(X))
 
-    # What was learned.
+    # Results.
 
     @property
-    def _fitted(self) -> _core.Model | None:
+    def _model_or_none(self) -> _core.Model | None:
         return self.__dict__.get("_model")
 
     @property
-    def _known(self) -> _core.Model:
-        model = self._fitted
+    def _fitted_model(self) -> _core.Model:
+        model = self._model_or_none
         if model is None:
             raise not_fitted("TensorNOODL")
         return model
 
     def __sklearn_tags__(self) -> Any:
-        # Only scikit-learn asks for them, so it is there.
+        # Only scikit-learn calls this method, so it is installed.
         from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
 
         shape = InputTags(two_d_array=False, three_d_array=True, sparse=True)
@@ -241,126 +245,129 @@ class TensorNOODL:
         return Tags(estimator_type=None, target_tags=target, transformer_tags=TransformerTags(), input_tags=shape)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return self._fitted is not None
+        return self._model_or_none is not None
 
     @property
     def components_(self) -> Floats:
         """The patterns (m, n), of unit length."""
-        patterns = self._known.patterns()
-        # A copy; changes would be lost.
+        patterns = self._fitted_model.patterns()
+        # Read-only, because it is a copy: changes of it would not reach the model.
         patterns.flags.writeable = False
         return patterns
 
     @property
     def row_factors_(self) -> Floats:
-        """B of the last step (J, m)."""
+        """The row factors B (J, m) of the last step."""
         return self.factors()[0]
 
     @property
     def col_factors_(self) -> Floats:
-        """C of the last step (K, m)."""
+        """The col factors C (K, m) of the last step."""
         return self.factors()[1]
 
     @property
     def n_features_in_(self) -> int:
-        """Length of a pattern."""
-        return self._known.lengths()[0]
+        """Number of features: the length of a pattern."""
+        return self._fitted_model.lengths()[0]
 
     @property
     def n_patterns_(self) -> int:
         """Number of patterns."""
-        return self._known.lengths()[3]
+        return self._fitted_model.lengths()[3]
 
     @property
     def n_steps_(self) -> int:
-        """Tensors learned from."""
-        return self._known.lengths()[4]
+        """Number of tensors that the model has learned from."""
+        return self._fitted_model.lengths()[4]
 
     @property
     def feature_labels_(self) -> list[str]:
         """Labels of the features."""
-        return self._known.labels()[0]
+        return self._fitted_model.labels()[0]
 
     @property
     def row_labels_(self) -> list[str]:
-        """Labels of the rows, those of all tensors so far."""
-        return self._known.labels()[1]
+        """Labels of the rows of all tensors so far."""
+        return self._fitted_model.labels()[1]
 
     @property
     def col_labels_(self) -> list[str]:
-        """Labels of the cols, those of all tensors so far."""
-        return self._known.labels()[2]
+        """Labels of the cols of all tensors so far."""
+        return self._fitted_model.labels()[2]
 
     @property
     def step_labels_(self) -> list[str]:
         """Labels of the steps."""
-        return self._known.labels()[3]
+        return self._fitted_model.labels()[3]
 
     @property
     def history_(self) -> list[Record]:
-        """What happened in every step."""
-        return self._known.history()
+        """Records of all steps."""
+        return self._fitted_model.history()
 
     @property
     def evidence_(self) -> Floats:
-        """For every pattern that was found in the data, how clear it was: above 1, clearer than what chance finds. Empty with ``init``."""
-        return self._known.evidence()
+        """For every pattern that was found in the data, how clear it was; above 1 is clearer than chance. Empty with ``init``."""
+        return self._fitted_model.evidence()
 
     def factors(self, step: int | str = -1) -> tuple[Floats, Floats, Floats]:
-        """Of a step, by its number or label: B (J, m), C (K, m), and for every pattern the share of its energy that they hold, 1 if the model is right."""
-        return self._known.factors(self._step(step))
+        """Return the factors of a step, given by its index or label.
 
-    def _step(self, step: int | str) -> int:
+        These are B (J, m), C (K, m), and for every pattern the share of its energy that they hold: 1 if the data follows the model.
+        """
+        return self._fitted_model.factors(self._step_index(step))
+
+    def _step_index(self, step: int | str) -> int:
         if isinstance(step, str):
             labels = self.step_labels_
             if step not in labels:
-                raise IndexError(f"step is {step!r}, there is none of this name")
+                raise IndexError(f"step is {step!r}, there is no step with this label")
             return labels.index(step)
         count = self.n_steps_
         if not -count <= step < count:
-            raise IndexError(f"step is {step}, there are {count} of them")
+            raise IndexError(f"step is {step}, there are {count} steps")
         return step % count
 
-    def _pattern(self, pattern: int) -> int:
+    def _pattern_index(self, pattern: int) -> int:
         count = self.n_patterns_
         if not -count <= pattern < count:
-            raise IndexError(f"pattern is {pattern}, there are {count} of them")
+            raise IndexError(f"pattern is {pattern}, there are {count} patterns")
         return pattern % count
 
     def groups(self, pattern: int) -> list[Group]:
-        """The groups of rows and cols that share a pattern in the last step, those that hold most of it first."""
-        found = self._known.groups(self._pattern(pattern))
+        """Return the groups of rows and cols that share a pattern in the last step, in descending order of their share."""
+        found = self._fitted_model.groups(self._pattern_index(pattern))
         return [
             Group(share, rows, cols, *(known or (None, None, None)))
             for share, rows, cols, known in found
         ]
 
     def leading(self, pattern: int) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
-        """Rows and cols that take part in a pattern over all steps, strongest first, each with its label and strength."""
-        number = self._pattern(pattern)
-        return self._known.leading(number, 0), self._known.leading(number, 1)
+        """Return the rows and the cols that take part in a pattern over all steps, strongest first: label and strength of each."""
+        number = self._pattern_index(pattern)
+        return self._fitted_model.leading(number, 0), self._fitted_model.leading(number, 1)
 
     def cp_tensor(self, step: int | str = -1) -> tuple[Floats, list[Floats]]:
-        """Weights, and [A, B, C] with columns of unit length, of a step: what TensorLy calls a CP tensor."""
+        """Return the CP tensor of a step as TensorLy defines it: weights, and [A, B, C] with columns of unit length."""
         rows, cols, _ = self.factors(step)
         lengths = [np.linalg.norm(factor, axis=0) for factor in (rows, cols)]
-        # A pattern that the step does not show has no length.
+        # A pattern that does not occur in the step has factors of length 0.
         rows, cols = (factor / np.where(length > 0, length, 1) for factor, length in zip((rows, cols), lengths))
         return lengths[0] * lengths[1], [self.components_.T.copy(), rows, cols]
 
     def to_ktensor(self, step: int | str = -1) -> Any:
-        """The same as a ``pyttb.ktensor``."""
-        pyttb = _needs("pyttb", "to_ktensor")
+        """Return the CP tensor of a step as a ``pyttb.ktensor``."""
+        pyttb = _require("pyttb", "to_ktensor")
         weights, factors = self.cp_tensor(step)
         return pyttb.ktensor([np.asfortranarray(factor) for factor in factors], weights)
 
     def to_xarray(self, all_steps: bool = False) -> xarray.Dataset:
-        """Patterns, row and col factors with their labels; of the last step, or with a dimension ``step`` of all."""
-        xarray_ = _needs("xarray", "to_xarray")
-        features, rows, cols, steps = self._known.labels()
+        """Return patterns, row factors and col factors with their labels: of the last step, or of all steps along a dimension ``step``."""
+        xarray_ = _require("xarray", "to_xarray")
+        features, rows, cols, steps = self._fitted_model.labels()
         numbers = np.arange(1, self.n_patterns_ + 1)
-        taken = range(self.n_steps_) if all_steps else [self.n_steps_ - 1]
-        pairs = [self.factors(step) for step in taken]
+        indices = range(self.n_steps_) if all_steps else [self.n_steps_ - 1]
+        pairs = [self.factors(step) for step in indices]
         stacked = [np.stack([pair[at].T for pair in pairs]) for at in (0, 1)]
         data = xarray_.Dataset(
             {
@@ -374,19 +381,19 @@ class TensorNOODL:
                 "feature": features,
                 "row": rows,
                 "col": cols,
-                "step": [steps[step] for step in taken],
+                "step": [steps[step] for step in indices],
             },
-            # What they are made of.
-            attrs=dict(zip(("feature", "row", "col"), self._known.axes())),
+            # The expressions of the axes, such as month(time).
+            attrs=dict(zip(("feature", "row", "col"), self._fitted_model.axes())),
         )
-        taken_out: xarray.Dataset = data if all_steps else data.isel(step=0)
-        return taken_out
+        chosen: xarray.Dataset = data if all_steps else data.isel(step=0)
+        return chosen
 
     def to_frame(self) -> pandas.DataFrame:
-        """All that is not zero, one value in each line: step, pattern (from 1), axis (feature, row or col), label, value."""
-        pandas_ = _needs("pandas", "to_frame")
-        features, rows, cols, steps = self._known.labels()
-        (axis, step, pattern, index), value = self._known.entries()
+        """Return all nonzero values, one in each line: step, pattern (from 1), axis (feature, row or col), label, value."""
+        pandas_ = _require("pandas", "to_frame")
+        features, rows, cols, steps = self._fitted_model.labels()
+        (axis, step, pattern, index), value = self._fitted_model.entries()
         names = [np.array(labels, dtype=object) for labels in (rows, cols)]
         label = np.empty(len(value), dtype=object)
         for number, labels in enumerate(names):
@@ -419,88 +426,92 @@ class TensorNOODL:
     # Files and pictures.
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model file, which the program ``noodl`` reads, too. Whatever happens, the file is whole."""
-        self._known.save(os.fspath(path))
+        """Write the model file, which the program ``noodl`` reads, too. The file is replaced atomically."""
+        self._fitted_model.save(os.fspath(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model file, of this class or of the program ``noodl``."""
+        """Read a model file that this class or the program ``noodl`` has written."""
         model = _core.Model.load(os.fspath(path))
         estimator = cls(**model.told())
         estimator._model = model
         return estimator
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Write a page about the model, which needs no network."""
-        self._known.report(os.fspath(path))
+        """Write an HTML page about the model, which works without a network."""
+        self._fitted_model.report(os.fspath(path))
 
     def plot(self, pattern: int | Sequence[int] | None = None, *, top: int = 10) -> matplotlib.figure.Figure:
-        """A figure of one pattern, of some, or of all: what it extends over, drawn as its kind asks for, and who takes part most."""
+        """Return a figure of one pattern, of several, or of all.
+
+        Each is drawn over its features, as a line, a map or bars, beside its ``top`` strongest rows and cols.
+        """
         from ._plot import plot
 
-        some = range(self.n_patterns_) if pattern is None else [int(pattern)] if isinstance(pattern, (int, np.integer)) else pattern
-        if not len(some):
-            raise ValueError("there is no pattern to draw")
-        return plot(self, [self._pattern(one) for one in some], top)
+        chosen = range(self.n_patterns_) if pattern is None else [int(pattern)] if isinstance(pattern, (int, np.integer)) else pattern
+        if not len(chosen):
+            raise ValueError("there is no pattern to draw: the list of patterns is empty")
+        return plot(self._fitted_model, [self._pattern_index(one) for one in chosen], top)
 
     def _repr_html_(self) -> str:
-        if self._fitted is None:
+        if self._model_or_none is None:
             return f"<code>{self!r}</code> has learned nothing yet"
-        return self._known.cards(12)
+        return self._fitted_model.cards(12)
 
-    # What estimators have.
+    # Protocols of scikit-learn and Python.
 
     @classmethod
-    def _names(cls) -> list[str]:
+    def _parameter_names(cls) -> list[str]:
         parameters = inspect.signature(cls.__init__).parameters.values()
         return [parameter.name for parameter in parameters if parameter.name != "self"]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters, as scikit-learn asks for them."""
-        return {name: getattr(self, name) for name in self._names()}
+        """Return the parameters, as scikit-learn requires."""
+        return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, as scikit-learn does."""
+        """Set parameters, as scikit-learn requires."""
         for name, value in params.items():
-            if name not in self._names():
-                raise ValueError(f"there is no parameter {name!r}; there are {', '.join(self._names())}")
+            if name not in self._parameter_names():
+                raise ValueError(f"there is no parameter {name!r}; there are {', '.join(self._parameter_names())}")
             setattr(self, name, value)
         return self
 
     def __sklearn_clone__(self) -> Self:
-        # A fitted model in ``init`` stays fitted.
+        # The default clone would copy a fitted model in ``init`` without what it has learned.
         return type(self)(**self.get_params())
 
     def __repr__(self) -> str:
-        usual = inspect.signature(type(self).__init__).parameters
+        defaults = inspect.signature(type(self).__init__).parameters
         given = [
             f"{name}={value!r}"
             for name, value in self.get_params().items()
-            if not (value is usual[name].default or isinstance(value, (int, float, str)) and value == usual[name].default)
+            if not (value is defaults[name].default or isinstance(value, (int, float, str)) and value == defaults[name].default)
         ]
         return f"{type(self).__name__}({', '.join(given)})"
 
     def __copy__(self) -> Self:
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
-        if self._fitted is not None:
-            function, arguments = self._fitted.__reduce__()
+        if self._model_or_none is not None:
+            function, arguments = self._model_or_none.__reduce__()
             other._model = function(*arguments)
         return other
 
 
 def load(path: str | os.PathLike[str]) -> TensorNOODL:
-    """Read a model file, of Python or of the program ``noodl``."""
+    """Read a model file that this package or the program ``noodl`` has written."""
     return TensorNOODL.load(path)
 
 
-def _warn_of_lost(lost: int) -> None:
-    if lost:
-        cells = "1 cell has a feature" if lost == 1 else f"{lost} cells have features"
+def _warn_of_left_out(count: int) -> None:
+    if count:
+        cells = "1 cell has a feature" if count == 1 else f"{count} cells have features"
         warnings.warn(f"{cells} that the model does not know; left out", stacklevel=4)
 
 
-def _needs(module: str, what: str) -> Any:
+def _require(module: str, what: str) -> Any:
+    """Import a module that a method needs."""
     try:
         return __import__(module)
     except ImportError:

@@ -1,4 +1,4 @@
-"""What people have, as tensors: arrays, sparse arrays, labelled arrays, fibers, tables of events."""
+"""Conversion of inputs: arrays, sparse arrays, labelled arrays, fibers and tables of events to tensors; parameters to options."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Dims = Sequence[str]
 
 
 class HasItems(Protocol):
-    """A mapping, or a Series of pandas."""
+    """A mapping, or a pandas Series."""
 
     def items(self) -> Iterable[tuple[Any, Any]]: ...
 
 
 class NotFittedError(ValueError, AttributeError):
-    """Something was asked for that is known only after ``fit``."""
+    """A result was requested before ``fit``."""
 
 
 def not_fitted(what: str) -> Exception:
-    """Also scikit-learn's own, where that is in use."""
+    """Return the error of an estimator that is not fitted. If scikit-learn is imported, it is also scikit-learn's NotFittedError."""
     error: type[Exception] = NotFittedError
     if "sklearn" in sys.modules:
         from sklearn.exceptions import NotFittedError as Theirs
@@ -60,37 +60,37 @@ def from_events(
     Parameters
     ----------
     table
-        Anything with an Arrow C stream, such as a DataFrame of pandas (which needs pyarrow for it) or Polars, or a table of pyarrow;
-        or the path of a CSV file (also packed by gzip) or a Parquet file.
+        Anything with an Arrow C stream, such as a DataFrame of pandas (which needs pyarrow) or Polars, or a pyarrow table; or the path
+        of a CSV file (optionally compressed by gzip) or a Parquet file.
     feature, row, col
-        What a pattern extends over, who takes part, and with whom: a column, or made of columns: ``month(c)``, ``week(c)``, ``day(c)``,
+        The three axes: what a pattern extends over, who takes part, and with whom. Each is a column or an expression: ``month(c)``, ``week(c)``, ``day(c)``,
         ``hour(c)``, ``weekday(c)``, ``weekhour(c)``, ``bin(c,10)``, ``grid(x,y,12x10)``, ``court(x,y,12x10)``.
     step
-        What makes a tensor of the stream; without it there is one.
-        Times count as they are written; those with a time zone count in UTC.
+        The axis of the stream, one tensor for each of its values; None for a single tensor. Times are taken as they are written; times
+        with a time zone are converted to UTC.
     value
-        What a cell holds: ``count``, ``sum(column)`` or ``mean(column)``.
+        The value of a cell: ``count``, ``sum(column)`` or ``mean(column)``.
     where
-        Only events with this, such as ``"points>=2"`` or ``"sender!=@receiver"`` (@ stands before a column).
+        One or more conditions that events must meet, such as ``"points>=2"`` or ``"sender!=@receiver"`` (@ marks a column).
     average_over
-        Divide cells by the number of distinct values of this column at their place.
+        A column; each cell is divided by the number of distinct values of this column at its place.
     keep_rows
-        Only so many rows, those with most events.
+        The number of rows to keep; those with the most events are kept.
     square
-        Rows and cols are the same people: either axis gets the labels of both.
+        Whether rows and cols are the same set: both axes then get the labels of both.
     names, groups
-        Names of rows and cols, and what they are known to belong to: a mapping, such as a dictionary or a Series of pandas, or
-        ``"people.csv(id,name)"``.
+        Names of the rows and cols, and the groups that they are known to belong to: a mapping, such as a dictionary or a pandas
+        Series, or a column of a second table, such as ``"people.csv(id,name)"``.
     """
     filters = [where] if isinstance(where, str) else list(where)
     path = os.fspath(table) if isinstance(table, (str, os.PathLike)) else None
     source: Any = path
     if path is None:
         if _is_of(table, "polars", "LazyFrame"):
-            raise TypeError(f"the table is of type {_name(table)}, which is not computed yet: call collect() first")
+            raise TypeError(f"the table is of type {_type_name(table)}, which is not computed yet: call collect() first")
         if not hasattr(table, "__arrow_c_stream__"):
             raise TypeError(
-                f"the table is of type {_name(table)}, it must be a path, or have an Arrow C stream, as DataFrames of pandas and "
+                f"the table is of type {_type_name(table)}, it must be a path, or have an Arrow C stream, as DataFrames of pandas and "
                 "Polars and tables of pyarrow have"
             )
         source = table
@@ -105,8 +105,8 @@ def from_events(
         average_over=average_over,
         keep_rows=None if keep_rows is None else _count("keep_rows", keep_rows),
         square=square,
-        names=_known(names),
-        groups=_known(groups),
+        names=_label_map(names),
+        groups=_label_map(groups),
     )
 
 
@@ -120,9 +120,13 @@ def from_fibers(
     cols: Iterable[object] | None = None,
     step: str | None = None,
 ) -> Tensor:
-    """A tensor of fibers (p x n) at places (p x 2: row and col), in ``shape`` (rows, cols). Fibers in C order, float64, are not copied."""
+    """Return the tensor with these fibers (p x n) at these places (p x 2: row and col).
+
+    ``shape`` has the numbers of rows and cols; without it, the labels or the largest row and col determine them. Fibers in C order,
+    float64, are not copied.
+    """
     array = _floats("fibers", fibers, 2)
-    at = _wholes("places", places, 2)
+    at = _ints("places", places, 2)
     labels = (_labels(features), _labels(rows), _labels(cols))
     if shape is not None and len(shape) != 2:
         raise ValueError(f"the shape is {tuple(shape)}, it must have 2 numbers: rows and cols")
@@ -131,12 +135,12 @@ def from_fibers(
 
 
 def match(found: ArrayLike, truth: ArrayLike) -> Match:
-    """Which found pattern stands for which true one (both m x n), and how near they are, up to order and sign."""
+    """Assign found patterns to true ones (both m x n), and measure their error up to order and sign."""
     return Match(_floats("found", found, 2), _floats("truth", truth, 2))
 
 
 def as_tensor(X: Any, dims: Dims | None = None) -> Tensor:
-    """One tensor of n features x J rows x K cols."""
+    """Convert anything that holds one tensor to a tensor of n features x J rows x K cols."""
     if isinstance(X, Tensor):
         return X
     if isinstance(X, Events) or _is_stream(X):
@@ -159,7 +163,7 @@ def as_tensor(X: Any, dims: Dims | None = None) -> Tensor:
         raise ValueError(
             f"a tuple of {len(X)} is given, it must be (coords, values, shape), (fibers, places) or (fibers, places, shape)"
         )
-    # sptensor of pyttb.
+    # pyttb.sptensor.
     if hasattr(X, "subs") and hasattr(X, "vals"):
         return _from_coords(np.asarray(X.subs).T, np.asarray(X.vals)[:, 0], X.shape)
     if isinstance(X, Codes):
@@ -169,29 +173,29 @@ def as_tensor(X: Any, dims: Dims | None = None) -> Tensor:
         return _from_coords(coo.coords, coo.data, coo.shape)
     if isinstance(X, (str, bytes, os.PathLike)) or hasattr(X, "__arrow_c_stream__"):
         raise TypeError(
-            f"the tensor is of type {_name(X)}: tensornoodl.from_events makes tensors of tables and of CSV and Parquet files, "
+            f"the tensor is of type {_type_name(X)}: tensornoodl.from_events makes tensors of tables and of CSV and Parquet files, "
             "numpy.load reads arrays"
         )
     array = X if isinstance(X, np.ndarray) else np.asarray(X)
     if array.ndim == 0 and array is not X:
         raise TypeError(
-            f"the tensor is of type {_name(X)}, it must be an array of features x rows x cols, a sparse.COO, (coords, values, shape), "
+            f"the tensor is of type {_type_name(X)}, it must be an array of features x rows x cols, a sparse.COO, (coords, values, shape), "
             "(fibers, places) or an xarray.DataArray; fit and partial_fit also take a stream of them: a list or an iterator"
         )
     if array.ndim != 3:
         raise ValueError(
             f"the array has {array.ndim} dimensions, it must have 3: features, rows and cols"
         )
-    return Tensor.from_dense(_kind("the array", array))
+    return Tensor.from_dense(_as_float("the array", array))
 
 
 def as_codes(X: Any) -> Codes:
-    """Codes of m patterns x J rows x K cols."""
+    """Convert anything that holds one tensor to codes of m patterns x J rows x K cols."""
     return X if isinstance(X, Codes) else Codes.from_tensor(as_tensor(X))
 
 
 def as_stream(X: Any, dims: Dims | None = None) -> tuple[Iterator[Tensor], int | None, bool]:
-    """The tensors of whatever is given, how many there are if that is known, and whether more than one was meant."""
+    """Return the tensors of a stream or of a single tensor, their number if it is known, and whether the input is a stream."""
     if isinstance(X, Events):
         return (X[t] for t in range(len(X))), len(X), X.is_stream
     if _is_of(X, "xarray", "DataArray") and dims is not None and X.ndim == 4 and set(dims) <= set(X.dims):
@@ -200,33 +204,33 @@ def as_stream(X: Any, dims: Dims | None = None) -> tuple[Iterator[Tensor], int |
             return (as_tensor(part, dims) for part in parts), X.sizes[along], True
     if _is_stream(X) or (isinstance(X, list) and not isinstance(X[0], (list, int, float))):
         return (as_tensor(one, dims) for one in X), len(X), True
-    # A generator, or anything else that hands out tensors and is none itself.
-    none = (Tensor, list, tuple, str, bytes, Mapping)
-    if isinstance(X, Iterable) and not isinstance(X, none) and not hasattr(X, "shape"):
+    # A generator, or any other iterable that is not a tensor itself.
+    not_streams = (Tensor, list, tuple, str, bytes, Mapping)
+    if isinstance(X, Iterable) and not isinstance(X, not_streams) and not hasattr(X, "shape"):
         return (as_tensor(one, dims) for one in X), None, True
     return iter([as_tensor(X, dims)]), 1, False
 
 
 def _is_stream(X: Any) -> bool:
-    """Whether it is a list of tensors for sure, also one of none."""
+    """Whether the input certainly is a list of tensors; an empty list is one, too."""
     if not isinstance(X, (list, tuple)) or not X:
         return isinstance(X, (list, tuple))
     return isinstance(X[0], Tensor) or (isinstance(X, list) and _is_array(X[0]))
 
 
 def _is_array(X: Any) -> bool:
-    """Whether it is an array of three dimensions, of NumPy or another package."""
+    """Whether the input is an array of three dimensions, of NumPy or another package."""
     return isinstance(X, Tensor) or getattr(X, "ndim", None) == 3
 
 
 def _coo(X: Any) -> Any:
-    """What is or becomes a COO of the package sparse, as such; None if it is something else."""
+    """Convert an array of the package sparse to COO; return None for anything else."""
     if isinstance(X, np.ndarray):
         return None
     if not hasattr(X, "coords"):
-        # GCXS and DOK.
-        become = getattr(X, "tocoo", getattr(X, "to_coo", None))
-        X = X if become is None else become()
+        # sparse.GCXS and sparse.DOK.
+        convert = getattr(X, "tocoo", getattr(X, "to_coo", None))
+        X = X if convert is None else convert()
     if not (hasattr(X, "coords") and hasattr(X, "data") and hasattr(X, "shape")):
         return None
     fill = getattr(X, "fill_value", 0)
@@ -236,7 +240,7 @@ def _coo(X: Any) -> Any:
 
 
 def seed_of(random_state: Any) -> int:
-    """A seed; a generator gives one and moves on."""
+    """Return the seed; a generator draws one, which changes its state."""
     if random_state is None:
         return 0
     if isinstance(random_state, (int, np.integer)):
@@ -248,7 +252,7 @@ def seed_of(random_state: Any) -> int:
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
     raise TypeError(
-        f"random_state is of type {_name(random_state)}, it must be a whole number, None, or a generator of NumPy"
+        f"random_state is of type {_type_name(random_state)}, it must be a whole number, None, or a generator of NumPy"
     )
 
 
@@ -266,16 +270,16 @@ def options(
     stream: bool,
     name: str,
 ) -> dict[str, Any]:
-    """Parameters as the core takes them; ``name`` is what the number of patterns is called."""
+    """Return the parameters as the core takes them; ``name`` is the name of the parameter ``patterns`` in messages."""
     count = None if isinstance(patterns, str) and patterns == "auto" else _count(name, patterns)
     if passes is None:
-        # One tensor is learned from until it has nothing more to tell.
-        many = 1 if stream else None if eta_a is None else 100
+        # A single tensor is passed over until the patterns no longer improve.
+        pass_count = 1 if stream else None if eta_a is None else 100
     else:
-        many = None if isinstance(passes, str) and passes == "auto" else _count("passes", passes)
+        pass_count = None if isinstance(passes, str) and passes == "auto" else _count("passes", passes)
     return {
         "patterns": count,
-        "passes": many,
+        "passes": pass_count,
         "eta_a": None if eta_a is None else _real("eta_a", eta_a),
         "eta_x": _real("eta_x", eta_x),
         "tau": _real("tau", tau),
@@ -288,7 +292,7 @@ def options(
 
 
 def jobs_of(n_jobs: int | None) -> int:
-    """Threads; 0 for as many as there are cores."""
+    """Return the number of threads; 0 means one for each core."""
     if n_jobs is None:
         return 0
     if isinstance(n_jobs, (int, np.integer)) and n_jobs < 0:
@@ -298,12 +302,12 @@ def jobs_of(n_jobs: int | None) -> int:
 
 
 def _cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def patterns_of(init: Any) -> Floats:
-    """Patterns (m x n) of an array, or of a CP tensor: (weights, [A, B, C]), or pyttb's ktensor."""
+    """Return the patterns (m x n) of an array, of a CP tensor (weights, [A, B, C]), or of a pyttb.ktensor."""
     if isinstance(init, np.ndarray):
         return _floats("init", init, 2)
     factors = getattr(init, "factors", getattr(init, "factor_matrices", None))
@@ -315,7 +319,7 @@ def patterns_of(init: Any) -> Floats:
 
 
 def _from_coords(coords: Any, values: Any, shape: Any, **names: Any) -> Tensor:
-    at = _wholes("coords", coords, 2)
+    at = _ints("coords", coords, 2)
     data = _floats("values", values, 1)
     if len(shape) != 3:
         raise ValueError(f"the shape is {tuple(shape)}, it must have 3 numbers: features, rows and cols")
@@ -339,7 +343,7 @@ def _from_xarray(X: Any, dims: Dims | None) -> Tensor:
     coo = _coo(data)
     if coo is not None:
         return _from_coords(coo.coords, coo.data, coo.shape, labels=labels, dims=axes, step=step)
-    return Tensor.from_dense(_kind("the array", np.asarray(data)), labels=labels, dims=axes, step=step)
+    return Tensor.from_dense(_as_float("the array", np.asarray(data)), labels=labels, dims=axes, step=step)
 
 
 def _coordinate(X: Any, name: str) -> list[str] | None:
@@ -347,7 +351,7 @@ def _coordinate(X: Any, name: str) -> list[str] | None:
 
 
 def _axis(X: Any, name: str) -> str:
-    """An axis in words: times and numbers have an order that pictures show."""
+    """Return the expression of an axis, which shows that times and numbers have an order."""
     if name not in X.coords:
         return f"bin({name},1)"
     kind = X.coords[name].dtype.kind
@@ -365,12 +369,12 @@ def _labels(labels: Iterable[object] | None) -> list[str] | None:
     return None if labels is None else [str(label) for label in labels]
 
 
-def _known(known: Any) -> Any:
-    """A mapping of texts; what is missing is not known."""
+def _label_map(known: Any) -> Any:
+    """Return a mapping from text to text; labels with a missing value are left out."""
     if known is None or isinstance(known, str):
         return known
     if not hasattr(known, "items"):
-        raise TypeError(f"names and groups are of type {_name(known)}, they must be a mapping or 'people.csv(id,name)'")
+        raise TypeError(f"names and groups are of type {_type_name(known)}, they must be a mapping or 'people.csv(id,name)'")
     return {str(label): str(name) for label, name in known.items() if name is not None and name == name}
 
 
@@ -378,12 +382,12 @@ def _floats(what: str, values: ArrayLike, ndim: int) -> NDArray[Any]:
     array = values if isinstance(values, np.ndarray) else np.asarray(values)
     if array.ndim != ndim:
         raise ValueError(f"{what}: the array has {array.ndim} dimensions, it must have {ndim}")
-    return _kind(what, array)
+    return _as_float(what, array)
 
 
-def _kind(what: str, array: NDArray[Any]) -> NDArray[Any]:
-    """As it is if it is float64 or float32 in this machine's order of bytes; other numbers are converted."""
-    # A plain array is not masked; to look at np.ma takes as long as a small step.
+def _as_float(what: str, array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array as float64 or float32 in native byte order; other real numbers are converted to float64."""
+    # The type is compared first, because accessing np.ma takes as long as a small step.
     if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
         raise TypeError(f"{what} is masked, which is not supported: fill it first")
     if array.dtype in (np.float64, np.float32) and array.dtype.isnative:
@@ -393,7 +397,7 @@ def _kind(what: str, array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.float64)
 
 
-def _wholes(what: str, values: ArrayLike, ndim: int) -> NDArray[np.int64]:
+def _ints(what: str, values: ArrayLike, ndim: int) -> NDArray[np.int64]:
     array = np.asarray(values)
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"{what} has values of type {array.dtype}, they must be whole numbers")
@@ -419,11 +423,11 @@ def _real(name: str, value: Any) -> float:
         raise TypeError(f"{name} is {value!r}, it must be a number") from None
 
 
-def _name(value: object) -> str:
+def _type_name(value: object) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
 
 
 def _is_of(value: object, module: str, name: str) -> bool:
-    """Whether it is of a class, which is not imported for that."""
+    """Whether a value is an instance of a class of a module, without importing the module."""
     loaded = sys.modules.get(module)
     return loaded is not None and isinstance(value, getattr(loaded, name))

@@ -1,4 +1,4 @@
-"""The dictionary learner for samples x features, in scikit-learn's ways."""
+"""The dictionary learner for samples x features, as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ except ImportError:
 
 
 class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Learns a dictionary in which samples have sparse codes, exactly where they do.
+    """Learns a dictionary in which samples have sparse codes, and recovers it exactly if they do.
 
-    It takes the place of :class:`sklearn.decomposition.MiniBatchDictionaryLearning`, with nothing to tune: no penalty that biases the
-    codes, no batch size, and the number of atoms may be left to the data.
+    It replaces :class:`sklearn.decomposition.MiniBatchDictionaryLearning`, and needs no tuning: there is no penalty that biases the
+    codes and no batch size, and the data can determine the number of atoms.
 
     Parameters
     ----------
     n_components
-        How many atoms at most, ``"auto"`` to let the data speak, or None for as many as features. With ``dict_init`` it is the
+        Largest number of atoms; ``"auto"``: the data determines it; None: the number of features. With ``dict_init`` it must be the
         number of its atoms, ``"auto"`` or None.
     passes
-        Passes over the samples: a number, or ``"auto"``, as long as they help.
+        Passes over the samples: a number, or ``"auto"`` for as many as improve the atoms.
     dict_init : array (n_components, n_features)
-        Atoms to start from; ``code_floor`` and ``tau`` are in the units of the data then.
+        Atoms to start from. With it, ``code_floor`` and ``tau`` are in the units of the data.
     sparse_codes
-        Whether ``transform`` returns a CSR array of SciPy; a dense array otherwise.
+        Whether ``transform`` returns a ``scipy.sparse.csr_array`` instead of a dense array.
     eta_a, eta_x, tau, code_floor, forgetting, random_state, n_jobs, callback
         As in :class:`tensornoodl.TensorNOODL`.
 
@@ -83,29 +83,29 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def fit(self, X: Any, y: None = None) -> Self:
         """Learn the atoms of samples (n_samples, n_features)."""
         with self._unchanged_unless_done():
-            # An atom is what samples share.
+            # An atom is something that two samples have in common.
             samples = self._samples(X, reset=True, ensure_min_samples=2)
-            given = self._given(samples, stream=False)
+            given = self._options(samples, stream=False)
             learner, clear = self._begin(samples, given)
             record = self._learn(learner, samples, given, clear)
-        return self._tell(record)
+        return self._call_back(record)
 
     def partial_fit(self, X: Any, y: None = None) -> Self:
-        """Go on learning from further samples; atoms that they show for the first time are taken up.
+        """Continue to learn from further samples; atoms that occur for the first time are added.
 
-        Ctrl-C ends it at once, as if it had not begun.
+        Ctrl-C interrupts it, and leaves the estimator as it was.
         """
         first = not hasattr(self, "_learner")
         with self._unchanged_unless_done():
             samples = self._samples(X, reset=first)
-            given = self._given(samples, stream=True)
-            # A copy: Ctrl-C may come when the step is done, and before it is known here.
+            given = self._options(samples, stream=True)
+            # A copy, because Ctrl-C may come after the core has finished the step and before its result is stored here.
             learner, clear = self._begin(samples, given) if first else (copy.copy(self._learner), True)
             record = self._learn(learner, samples, given, clear)
-        return self._tell(record)
+        return self._call_back(record)
 
     def transform(self, X: Any) -> Any:
-        """Sparse codes of samples: (n_samples, n_components_)."""
+        """Return the sparse codes of samples: (n_samples, n_components_)."""
         check_is_fitted(self, "_learner")
         samples = self._samples(X, reset=False)
         starts, indices, values = self._learner.encode(_double(samples), jobs_of(self.n_jobs))
@@ -120,23 +120,23 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         return codes
 
     def inverse_transform(self, X: Any) -> Any:
-        """Samples that codes stand for."""
+        """Return the samples that codes stand for."""
         check_is_fitted(self, "_learner")
         return X @ self.components_
 
     def score(self, X: Any, y: None = None) -> float:
-        """The share of the samples' energy that their codes explain, at most 1."""
+        """Return the share of the samples' energy that their codes explain, at most 1."""
         samples = self._samples(X, reset=False)
-        rest = samples - self.inverse_transform(self.transform(samples))
+        residual = samples - self.inverse_transform(self.transform(samples))
         energy = float((samples**2).sum())
-        return 1.0 - float((rest**2).sum()) / energy if energy > 0 else 0.0
+        return 1.0 - float((residual**2).sum()) / energy if energy > 0 else 0.0
 
-    def _samples(self, X: Any, reset: bool, **rules: Any) -> NDArray[Any]:
-        kinds = [np.float64, np.float32]
-        array: NDArray[Any] = validate_data(self, X, reset=reset, dtype=kinds, order="C", **rules)
+    def _samples(self, X: Any, reset: bool, **checks: Any) -> NDArray[Any]:
+        dtypes = [np.float64, np.float32]
+        array: NDArray[Any] = validate_data(self, X, reset=reset, dtype=dtypes, order="C", **checks)
         return array
 
-    def _given(self, samples: NDArray[Any], stream: bool) -> dict[str, Any]:
+    def _options(self, samples: NDArray[Any], stream: bool) -> dict[str, Any]:
         patterns = samples.shape[1] if self.n_components is None else self.n_components
         return options(
             patterns=patterns,
@@ -154,7 +154,7 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     @contextmanager
     def _unchanged_unless_done(self) -> Iterator[None]:
-        """What fails or is interrupted leaves everything as it was."""
+        """Restore all attributes if the block fails or is interrupted."""
         before = dict(self.__dict__)
         try:
             yield
@@ -163,20 +163,21 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             raise
 
     def _begin(self, samples: NDArray[Any], given: dict[str, Any]) -> tuple[_core.Learner, bool]:
-        """A learner, and whether its atoms are clearer than chance."""
+        """Return a new learner, and whether its atoms are clearer than chance."""
         start = None if self.dict_init is None else np.ascontiguousarray(self.dict_init, dtype=np.float64)
         if start is not None and self.n_components is not None and given["patterns"] not in (None, len(start)):
             count = len(start)
             raise ValueError(
                 f"n_components is {self.n_components!r}, it must be {count} or 'auto' where dict_init has {count} atoms"
             )
-        # Samples are never refused: where nothing stands out, the clearest atom is taken, and where nothing is shared, none.
-        for less in ({}, {"patterns": 1}, {"stream": True}):
+        # Samples are never refused: if no atom is clearer than chance, accept the clearest one; if samples have nothing in common,
+        # begin without atoms.
+        for weaker in ({}, {"patterns": 1}, {"stream": True}):
             try:
-                return _core.Learner.begin(_double(samples), {**given, **less}, start), not less
+                return _core.Learner.begin(_double(samples), {**given, **weaker}, start), not weaker
             except _core.NoPattern:
                 pass
-        raise AssertionError("a learner may begin without atoms")
+        raise AssertionError("a learner of a stream can begin without atoms")
 
     def _learn(
         self, learner: _core.Learner, samples: NDArray[Any], given: dict[str, Any], clear: bool
@@ -188,11 +189,11 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.n_steps_ = record["step"]
         self.n_iter_ = record["passes"]
         if not clear:
-            taken = "the clearest one is taken" if self.n_components_ else "no atom was taken"
+            taken = "the clearest one was accepted" if self.n_components_ else "there are no atoms"
             warnings.warn(f"no atom is clearer than chance; {taken}", stacklevel=3)
         return record
 
-    def _tell(self, record: dict[str, Any]) -> Self:
+    def _call_back(self, record: dict[str, Any]) -> Self:
         if self.callback is not None:
             self.callback(record)
         return self

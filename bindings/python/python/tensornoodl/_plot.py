@@ -1,4 +1,4 @@
-"""Patterns as figures of matplotlib, each drawn as its kind asks for."""
+"""Figures of patterns, by matplotlib. The feature axis determines whether a pattern is drawn as a line, a map or bars."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ except ImportError:
     raise ImportError("plot needs matplotlib, which is not installed: pip install matplotlib") from None
 
 if TYPE_CHECKING:
-    from ._estimator import TensorNOODL
+    from . import _core
     from ._inputs import Floats
 
-#: White at 0, blue above and orange below: told apart by the colour-blind too.
+#: Colors of positive and negative values; 0 is white. Color-blind people can tell these apart, too.
 ABOVE, BELOW = "#0b6e99", "#c2571a"
-#: Lines and words that stay behind.
-FAINT, WORDS = "#999999", "#555555"
+#: Colors of axes, and of secondary text.
+FAINT, TEXT = "#999999", "#555555"
 
-#: Inches.
+#: Width of a figure, and height of a bar with its gap, in inches.
 WIDTH, BAR = 10.0, 0.2
 
 
 class Picture(Figure):
-    """A figure that shows itself in a notebook, also where pyplot is not in use."""
+    """A figure that notebooks display, also if pyplot is not imported."""
 
     def _repr_png_(self) -> bytes:
         png = io.BytesIO()
@@ -38,58 +38,60 @@ class Picture(Figure):
         return png.getvalue()
 
 
-def plot(model: TensorNOODL, patterns: Sequence[int] | range, top: int) -> Figure:
-    _, row, col = model._known.axes()
-    kind, _ = model._known.kind()
-    members = [[part[:top] for part in model.leading(pattern)] for pattern in patterns]
+def plot(model: _core.Model, patterns: Sequence[int] | range, top: int) -> Figure:
+    """Draw patterns, one below the other, each beside its ``top`` strongest rows and cols."""
+    _, row, col = model.axes()
+    kind, _ = model.kind()
+    members = [[model.leading(pattern, axis)[:top] for axis in (0, 1)] for pattern in patterns]
     bars = max((len(part) for pair in members for part in pair), default=0)
     if kind == "bars":
-        bars = max(bars, min(top, model.n_features_in_))
+        bars = max(bars, min(top, model.lengths()[0]))
     height = max(2.8 if kind == "grid" else 1.9, BAR * bars + 0.7)
     figure = Picture(figsize=(WIDTH, height * max(len(patterns), 1)), layout="constrained")
-    # A map is about as high as it is wide.
+    # A map needs less width, because it is about as high as it is wide.
     ratios = (1.05 if kind == "grid" else 1.8, 1, 1)
     axes = figure.subplots(len(patterns), 3, squeeze=False, width_ratios=ratios)
-    for (picture, rows, cols), pattern, (senders, receivers) in zip(axes, patterns, members):
+    for (picture, rows, cols), pattern, (row_members, col_members) in zip(axes, patterns, members):
         _pattern(picture, model, pattern, bars)
         picture.set_title(f"pattern {pattern + 1}", loc="left", fontsize=11, fontweight="bold")
-        for part, those, title in ((rows, senders, _title(row, "rows")), (cols, receivers, _title(col, "cols"))):
-            _bars(part, those, bars)
-            part.set_title(title, loc="left", fontsize=10, color=WORDS, parse_math=False)
-    below = any(value < 0 for pair in members for part in pair for _, value in part)
-    if below or kind == "bars" and model.components_.min() < 0:
+        for part, strongest, title in ((rows, row_members, _title(row, "rows")), (cols, col_members, _title(col, "cols"))):
+            _bars(part, strongest, bars)
+            part.set_title(title, loc="left", fontsize=10, color=TEXT, parse_math=False)
+    negative = any(value < 0 for pair in members for part in pair for _, value in part)
+    if negative or kind == "bars" and model.patterns().min() < 0:
         figure.supxlabel("orange: with the opposite sign", x=0.99, ha="right", fontsize=8, color=BELOW)
     figure.get_layout_engine().set(w_pad=0.06, h_pad=0.08)  # type: ignore[union-attr, call-arg]
     return figure
 
 
-def _pattern(axes: Axes, model: TensorNOODL, pattern: int, room: int) -> None:
-    values, labels = model.components_[pattern], model.feature_labels_
-    kind, grid = model._known.kind()
-    feature, _, _ = model._known.axes()
+def _pattern(axes: Axes, model: _core.Model, pattern: int, room: int) -> None:
+    """Draw the values of a pattern over its features; bars leave space for ``room`` of them."""
+    values, labels = model.patterns()[pattern], model.labels()[0]
+    kind, grid = model.kind()
+    feature, _, _ = model.axes()
     colors = LinearSegmentedColormap.from_list("noodl", [BELOW, "white", ABOVE])
-    most = float(np.abs(values).max())
+    largest = float(np.abs(values).max())
     if grid is not None:
         (across, up), ((left, right), (low, high)) = grid
         shown = values.reshape(up, across)
         extent = (left, right, low, high)
-        # A map keeps its proportions, unless that would make it a thread.
+        # A map keeps its proportions, unless it would be very narrow.
         fits = 1 / 3 < (right - left) / (high - low) < 3
-        image = axes.imshow(shown, cmap=colors, vmin=-most, vmax=most, origin="lower", extent=extent)
+        image = axes.imshow(shown, cmap=colors, vmin=-largest, vmax=largest, origin="lower", extent=extent)
         axes.set_aspect("equal" if fits else "auto")
         if feature.startswith("court("):
             _court(axes)
         else:
-            axes.tick_params(labelsize=8, color=FAINT, labelcolor=WORDS)
+            axes.tick_params(labelsize=8, color=FAINT, labelcolor=TEXT)
         axes.spines[:].set_color(FAINT)
-        bar = axes.figure.colorbar(image, ax=axes, shrink=0.8, aspect=18, ticks=(-most, 0, most), format="%.1f")
+        bar = axes.figure.colorbar(image, ax=axes, shrink=0.8, aspect=18, ticks=(-largest, 0, largest), format="%.1f")
         bar.outline.set_visible(False)
-        bar.ax.tick_params(labelsize=8, length=0, labelcolor=WORDS)
+        bar.ax.tick_params(labelsize=8, length=0, labelcolor=TEXT)
     elif kind == "week" and len(values) == 7 * 24:
-        axes.imshow(values.reshape(7, 24), cmap=colors, vmin=-most, vmax=most, aspect="auto")
+        axes.imshow(values.reshape(7, 24), cmap=colors, vmin=-largest, vmax=largest, aspect="auto")
         axes.set_yticks(range(7), ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"])
         axes.set_xticks(range(0, 24, 6), ["0:00", "6:00", "12:00", "18:00"])
-        axes.tick_params(labelsize=8, color=FAINT, labelcolor=WORDS)
+        axes.tick_params(labelsize=8, color=FAINT, labelcolor=TEXT)
         axes.spines[:].set_color(FAINT)
     elif kind == "bars":
         strongest = np.argsort(-np.abs(values), kind="stable")[:room]
@@ -103,13 +105,13 @@ def _line(axes: Axes, values: Floats, labels: list[str]) -> None:
     axes.axhline(0, color=FAINT, linewidth=0.8)
     axes.fill_between(at, values, color=ABOVE, alpha=0.15, linewidth=0)
     axes.plot(at, values, color=ABOVE, linewidth=1.6)
-    # As many labels as have room beside each other.
+    # As many labels as fit beside each other.
     room = max(2, int(60 / (max(map(len, labels)) + 2)))
     every = -(-len(labels) // room)
     axes.set_xticks(at[::every], [_short(label) for label in labels[::every]], parse_math=False)
     axes.locator_params(axis="y", nbins=4)
     axes.margins(x=0.02)
-    _plain(axes)
+    _plain_frame(axes)
 
 
 def _bars(axes: Axes, members: list[tuple[str, float]], room: int) -> None:
@@ -117,30 +119,30 @@ def _bars(axes: Axes, members: list[tuple[str, float]], room: int) -> None:
     values = np.array([value for _, value in members])
     axes.barh(at, np.abs(values), height=0.72, color=np.where(values >= 0, ABOVE, BELOW))
     axes.set_yticks(at, [_short(label) for label, _ in members], parse_math=False)
-    # Bars are equally thick wherever there are fewer of them.
+    # With limits for ``room`` bars, all axes of a figure have bars of equal thickness.
     axes.set_ylim(max(room, 1) - 0.4, -0.6)
     axes.locator_params(axis="x", nbins=4)
-    _plain(axes)
+    _plain_frame(axes)
     axes.tick_params(axis="y", length=0, labelcolor="black")
 
 
-def _plain(axes: Axes) -> None:
+def _plain_frame(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(FAINT)
-    axes.tick_params(labelsize=8, color=FAINT, labelcolor=WORDS)
+    axes.tick_params(labelsize=8, color=FAINT, labelcolor=TEXT)
 
 
 def _court(axes: Axes) -> None:
-    """The lines of a court of the league, in tenths of feet from the hoop."""
-    look: dict[str, Any] = {"fill": False, "color": "#222222", "linewidth": 0.9}
+    """Draw the lines of an NBA court, in tenths of feet from the hoop."""
+    style: dict[str, Any] = {"fill": False, "color": "#222222", "linewidth": 0.9}
     corner = np.arccos(220.0 / 237.5)
-    turn = np.linspace(corner, np.pi - corner, 60)
-    x = np.concatenate([[220], 237.5 * np.cos(turn), [-220]])
-    y = np.concatenate([[-52.5], 237.5 * np.sin(turn), [-52.5]])
+    angle = np.linspace(corner, np.pi - corner, 60)
+    x = np.concatenate([[220], 237.5 * np.cos(angle), [-220]])
+    y = np.concatenate([[-52.5], 237.5 * np.sin(angle), [-52.5]])
     axes.plot(x, y, color="#222222", linewidth=0.9)
-    axes.add_patch(Circle((0, 0), 7.5, **look))
-    axes.add_patch(Rectangle((-80, -52.5), 160, 190, **look))
-    axes.add_patch(Circle((0, 137.5), 60, **look))
+    axes.add_patch(Circle((0, 0), 7.5, **style))
+    axes.add_patch(Rectangle((-80, -52.5), 160, 190, **style))
+    axes.add_patch(Circle((0, 137.5), 60, **style))
     axes.set_xlim(-250, 250)
     axes.set_ylim(-52.5, 417.5)
     axes.set_xticks([])
@@ -148,7 +150,7 @@ def _court(axes: Axes) -> None:
 
 
 def _title(axis: str, otherwise: str) -> str:
-    """What an axis is made of; arrays have numbers there, also for dimensions that have only a name."""
+    """Return the title of an axis: its expression, its name if it is numbered, or ``otherwise`` if it has no name."""
     if axis.startswith("bin(") and axis.endswith(",1)"):
         axis = axis[4:-3]
     return otherwise if axis.isdigit() else axis

@@ -1,4 +1,4 @@
-//! What an axis of a tensor is made of: a column of a table, or something computed from columns.
+//! Axes: how an axis of a tensor is made from the columns of a table.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,30 +9,38 @@ use crate::count::calendar::{UNITS, Unit};
 use crate::count::grid::{COURT, Grid};
 use crate::error::Error;
 
-/// An axis, as people write it: `sender`, `month(time)`, `bin(age,10)`, `grid(x,y,12x10)`.
+/// An axis of a tensor, written `sender`, `month(time)`, `bin(age,10)` or `grid(x,y,12x10)`.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
 #[serde(into = "String", try_from = "String")]
 pub enum Axis {
     /// The labels of a column.
     Column(String),
-    /// A part of the calendar or the clock.
+    /// Units of the calendar or the clock, from a column of times.
     Time(Unit, String),
-    /// Numbers, so wide at a time.
+    /// Bins of a column of numbers, with the width of a bin.
     Bin(String, f64),
-    /// Points of a plane.
+    /// Cells of a grid, from two columns of coordinates.
     Grid(Grid),
 }
 
-/// The most features that an axis may have: fibers are dense.
-pub(crate) const MOST_FEATURES: usize = 1_000_000;
+/// The largest number of labels of the feature axis. Fibers are dense, so every feature takes memory in every fiber.
+pub(crate) const MAX_FEATURES: usize = 1_000_000;
 
 impl Axis {
-    /// With the bounds of another grid that is the same but for them, if it has none of its own.
+    /// Returns the columns that the axis reads.
+    pub fn columns(&self) -> Vec<&str> {
+        match self {
+            Axis::Column(column) | Axis::Time(_, column) | Axis::Bin(column, _) => vec![column],
+            Axis::Grid(grid) => vec![&grid.x, &grid.y],
+        }
+    }
+
+    /// Returns a grid without bounds with the bounds of `other`, if both grids are otherwise equal. Returns any other axis as it is.
     pub fn with_bounds_of(self, other: &Axis) -> Axis {
         match (self, other) {
             (Axis::Grid(grid), Axis::Grid(other)) if grid.bounds.is_none() => {
-                let like = Grid { bounds: other.bounds, ..grid.clone() };
-                Axis::Grid(if like == *other { like } else { grid })
+                let bounded = Grid { bounds: other.bounds, ..grid.clone() };
+                Axis::Grid(if bounded == *other { bounded } else { grid })
             }
             (axis, _) => axis,
         }
@@ -45,53 +53,58 @@ impl FromStr for Axis {
     fn from_str(text: &str) -> Result<Axis, Error> {
         let wrong = |rule: &str| Error::Axis { text: text.into(), rule: rule.into() };
         let text = text.trim();
-        if let Some(name) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        if let Some(name) = text.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
             return if name.is_empty() { Err(wrong("a column")) } else { Ok(Axis::Column(name.into())) };
         }
-        let Some((function, rest)) = text.split_once('(') else {
+        let Some((function, arguments)) = text.split_once('(') else {
             return if text.is_empty() { Err(wrong("a column")) } else { Ok(Axis::Column(text.into())) };
         };
-        let inside = rest.strip_suffix(')').ok_or_else(|| wrong("closed by a parenthesis"))?;
-        let parts: Vec<&str> = inside.split(',').map(str::trim).collect();
-        if parts.iter().any(|part| part.is_empty()) {
+        let arguments = arguments.strip_suffix(')').ok_or_else(|| wrong("closed by a parenthesis"))?;
+        let arguments: Vec<&str> = arguments.split(',').map(str::trim).collect();
+        if arguments.iter().any(|argument| argument.is_empty()) {
             return Err(wrong("complete between its commas"));
         }
-        let number = |text: &str| text.parse().ok().filter(|number: &f64| number.is_finite());
-        match (function.trim(), &parts[..]) {
-            ("bin", [column, width]) => {
+        let function = function.trim();
+        let unit = UNITS.iter().find(|unit| unit.1 == function);
+        match (function, &arguments[..], unit) {
+            ("bin", [column, width], _) => {
                 let width = number(width).filter(|width| *width > 0.0);
                 let width = width.ok_or_else(|| wrong("bin(column,width) with a width above 0"))?;
                 Ok(Axis::Bin((*column).into(), width))
             }
-            ("grid" | "court", [x, y, cells, bounds @ ..]) => {
-                let court = function.trim() == "court";
+            ("grid" | "court", [x, y, cells, bounds @ ..], _) => {
                 let rule = "grid(x,y,12x10) or grid(x,y,12x10,lowest x:highest x,lowest y:highest y)";
-                let count = |text: &str| text.parse().ok().filter(|count| (1..=1000).contains(count));
-                let cells = cells.split_once('x').and_then(|(x, y)| Some((count(x)?, count(y)?)));
-                let cells = cells.ok_or_else(|| wrong(rule))?;
-                let range = |text: &str| {
-                    let (low, high) = text.split_once(':')?;
-                    Some((number(low)?, number(high)?)).filter(|(low, high)| low < high)
-                };
-                let bounds = match bounds {
-                    [] => court.then_some(COURT),
-                    [x, y] => {
-                        Some([range(x).ok_or_else(|| wrong(rule))?, range(y).ok_or_else(|| wrong(rule))?])
-                    }
-                    _ => return Err(wrong(rule)),
-                };
-                Ok(Axis::Grid(Grid { x: (*x).into(), y: (*y).into(), cells, bounds, court }))
+                let grid = parse_grid([x, y], cells, bounds, function == "court");
+                grid.map(Axis::Grid).ok_or_else(|| wrong(rule))
             }
-            (name, [column]) if UNITS.iter().any(|unit| unit.1 == name) => {
-                let unit = UNITS.iter().find(|unit| unit.1 == name).map_or(Unit::Day, |unit| unit.0);
-                Ok(Axis::Time(unit, (*column).into()))
-            }
+            (_, [column], Some((unit, _))) => Ok(Axis::Time(*unit, (*column).into())),
             _ => Err(wrong(
                 "a column, month(c), week(c), day(c), hour(c), weekday(c), weekhour(c), bin(c,width), grid(x,y,12x10) or \
                  court(x,y,12x10); a column whose name has parentheses goes in quotes",
             )),
         }
     }
+}
+
+/// Parses the arguments of a grid: its columns, its numbers of cells and its bounds.
+fn parse_grid([x, y]: [&str; 2], cells: &str, bounds: &[&str], court: bool) -> Option<Grid> {
+    let count = |text: &str| text.parse().ok().filter(|count| (1..=1000).contains(count));
+    let (across, up) = cells.split_once('x')?;
+    let cells = (count(across)?, count(up)?);
+    let range = |text: &str| {
+        let (low, high) = text.split_once(':')?;
+        Some((number(low)?, number(high)?)).filter(|(low, high)| low < high)
+    };
+    let bounds = match bounds {
+        [] => court.then_some(COURT),
+        [x, y] => Some([range(x)?, range(y)?]),
+        _ => return None,
+    };
+    Some(Grid { x: x.into(), y: y.into(), cells, bounds, court })
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
 impl From<Axis> for String {
@@ -111,37 +124,24 @@ impl TryFrom<String> for Axis {
 impl fmt::Display for Axis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // Quotes where the name alone would be read as something else.
+            // Without quotes, such a name would be parsed as something else.
             Axis::Column(name) if name.contains('(') || name.starts_with('"') || name.trim() != name => {
                 write!(f, "\"{name}\"")
             }
             Axis::Column(name) => f.write_str(name),
             Axis::Time(unit, column) => {
-                write!(
-                    f,
-                    "{}({column})",
-                    UNITS.iter().find(|known| known.0 == *unit).map_or("", |known| known.1)
-                )
+                let name = UNITS.iter().find(|known| known.0 == *unit).map_or("", |known| known.1);
+                write!(f, "{name}({column})")
             }
             Axis::Bin(column, width) => write!(f, "bin({column},{width})"),
             Axis::Grid(Grid { x, y, cells, bounds, court }) => {
                 write!(f, "{}({x},{y},{}x{}", if *court { "court" } else { "grid" }, cells.0, cells.1)?;
-                let usual = *court && *bounds == Some(COURT);
-                for (low, high) in bounds.iter().filter(|_| !usual).flatten() {
+                let is_default = *court && *bounds == Some(COURT);
+                for (low, high) in bounds.iter().filter(|_| !is_default).flatten() {
                     write!(f, ",{low}:{high}")?;
                 }
                 f.write_str(")")
             }
-        }
-    }
-}
-
-impl Axis {
-    /// The columns it reads.
-    pub fn columns(&self) -> Vec<&str> {
-        match self {
-            Axis::Column(column) | Axis::Time(_, column) | Axis::Bin(column, _) => vec![column],
-            Axis::Grid(grid) => vec![&grid.x, &grid.y],
         }
     }
 }
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn axes_are_read_and_written() {
+    fn axes_are_parsed_and_written() {
         for text in [
             "sender",
             "\"sum (all)\"",

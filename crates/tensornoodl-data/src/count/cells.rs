@@ -1,44 +1,50 @@
-//! Cells, and what is added up in each.
+//! Cells of tensors, and the counts and sums of the events in them.
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
 use tensornoodl::parallel::ExactSum;
 
 use crate::count::query::Value;
 
-/// The cell of an event, its value, and what is averaged over.
+/// The ids of step, row, col and feature of a cell. Without a step axis, the step is 0.
+pub(crate) type Key = [u32; 4];
+
+/// An event: its cell, its value, and the id of its value in the column that is averaged over.
 #[derive(Debug)]
 pub(crate) struct Event {
-    pub(crate) cell: [u32; 4],
+    pub(crate) cell: Key,
     pub(crate) value: f64,
     pub(crate) averaged: Option<u32>,
 }
 
-/// What fell into each cell; and at each place, the distinct values of what is averaged over.
-#[derive(Debug)]
+/// The sums of the events in each cell. Also holds, for each step and place, the distinct ids in the column that is averaged over.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Sums {
     pub(crate) cells: Cells,
     pub(crate) averaged: FxHashSet<([u32; 3], u32)>,
 }
 
-/// Events of each cell, or their sums and how many they are.
-#[derive(Debug)]
+/// For each cell, the number of its events, or the sum of their values and their number.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Cells {
-    Counted(FxHashMap<[u32; 4], u64>),
-    Summed(FxHashMap<[u32; 4], (ExactSum, u64)>),
+    Counted(FxHashMap<Key, u64>),
+    Summed(FxHashMap<Key, (ExactSum, u64)>),
 }
 
 impl Cells {
-    pub(crate) fn add(&mut self, at: [u32; 4], sum: &ExactSum, count: u64) {
+    /// Adds `count` events with the given sum to a cell.
+    pub(crate) fn add(&mut self, key: Key, sum: &ExactSum, count: u64) {
         match self {
-            Cells::Counted(cells) => *cells.entry(at).or_default() += count,
+            Cells::Counted(cells) => *cells.entry(key).or_default() += count,
             Cells::Summed(cells) => {
-                let cell = cells.entry(at).or_default();
+                let cell = cells.entry(key).or_default();
                 cell.0.merge(sum);
                 cell.1 += count;
             }
         }
     }
 
+    /// Returns the number of cells.
     pub(crate) fn len(&self) -> usize {
         match self {
             Cells::Counted(cells) => cells.len(),
@@ -46,18 +52,19 @@ impl Cells {
         }
     }
 
-    /// How many events each cell has.
-    pub(crate) fn counts(&self) -> Box<dyn Iterator<Item = ([u32; 4], u64)> + '_> {
+    /// Yields the number of events of each cell, in any order.
+    pub(crate) fn counts(&self) -> Box<dyn Iterator<Item = (Key, u64)> + '_> {
         match self {
-            Cells::Counted(cells) => Box::new(cells.iter().map(|(at, count)| (*at, *count))),
-            Cells::Summed(cells) => Box::new(cells.iter().map(|(at, cell)| (*at, cell.1))),
+            Cells::Counted(cells) => Box::new(cells.iter().map(|(key, count)| (*key, *count))),
+            Cells::Summed(cells) => Box::new(cells.iter().map(|(key, cell)| (*key, cell.1))),
         }
     }
 
-    pub(crate) fn into_iter(self) -> Box<dyn Iterator<Item = ([u32; 4], (ExactSum, u64))>> {
+    /// Yields the sum and the number of events of each cell, in any order. Where only events are counted, the sum is that of nothing.
+    pub(crate) fn into_iter(self) -> Box<dyn Iterator<Item = (Key, (ExactSum, u64))>> {
         match self {
             Cells::Counted(cells) => {
-                Box::new(cells.into_iter().map(|(at, count)| (at, (ExactSum::default(), count))))
+                Box::new(cells.into_iter().map(|(key, count)| (key, (ExactSum::default(), count))))
             }
             Cells::Summed(cells) => Box::new(cells.into_iter()),
         }
@@ -65,6 +72,7 @@ impl Cells {
 }
 
 impl Sums {
+    /// Returns sums without events, for cells with the given kind of value.
     pub(crate) fn new(value: &Value) -> Sums {
         let cells = match value {
             Value::Count => Cells::Counted(FxHashMap::default()),
@@ -73,17 +81,24 @@ impl Sums {
         Sums { cells, averaged: FxHashSet::default() }
     }
 
+    /// Adds a batch of events.
     pub(crate) fn add(&mut self, batch: Vec<Event>) {
-        for Event { cell: at, value, averaged } in batch {
+        for Event { cell: key, value, averaged } in batch {
             match &mut self.cells {
-                Cells::Counted(cells) => *cells.entry(at).or_default() += 1,
+                Cells::Counted(cells) => *cells.entry(key).or_default() += 1,
                 Cells::Summed(cells) => {
-                    let cell = cells.entry(at).or_default();
+                    let cell = cells.entry(key).or_default();
                     cell.0.add(value);
                     cell.1 += 1;
                 }
             }
-            self.averaged.extend(averaged.map(|label| ([at[0], at[1], at[2]], label)));
+            self.averaged.extend(averaged.map(|id| ([key[0], key[1], key[2]], id)));
         }
+    }
+
+    /// Adds the sums of another rank.
+    pub(crate) fn merge(&mut self, other: Sums) {
+        other.cells.into_iter().for_each(|(key, (sum, count))| self.cells.add(key, &sum, count));
+        self.averaged.extend(other.averaged);
     }
 }

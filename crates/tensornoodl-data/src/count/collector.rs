@@ -1,30 +1,36 @@
-//! Labels of an axis: collected in the order they come, put in order at the end.
+//! Collects the labels of an axis: gives them ids in the order in which they come, and sorts them at the end.
 
-use std::hash::Hasher;
+use std::hash::{BuildHasher, Hash};
 
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tensornoodl::Team;
-use tensornoodl::parallel::{get, put};
+use tensornoodl::parallel::{exchange, gather};
 
-use crate::count::axis::{Axis, MOST_FEATURES};
+use crate::count::axis::{Axis, MAX_FEATURES};
 use crate::count::grid::Grid;
-use crate::count::labels::in_order;
+use crate::count::labels::sort_labels;
 use crate::error::Error;
-use crate::input::row::{At, number, wrong};
-use crate::input::time::time;
+use crate::input::row::{At, bad_field, number};
+use crate::input::time::parse_time;
 
-/// What an axis has met, in order of appearance.
+/// The labels of an axis that have been met so far, with their ids.
 #[derive(Debug)]
 pub(crate) struct Collector {
     pub(crate) axis: Axis,
-    /// Its columns, among those that are read.
+    /// Positions of the columns of the axis among the fields of a row.
     fields: Vec<usize>,
+    /// Labels of a column.
     labels: FxHashMap<Box<str>, u32>,
+    /// Numbers of time units or bins.
     numbers: FxHashMap<i64, u32>,
+    /// Bits of the coordinates of the points of a grid.
     points: FxHashMap<[u64; 2], u32>,
 }
 
 impl Collector {
+    /// Creates a collector for an axis whose columns have the given positions among the fields of a row.
     pub(crate) fn new(axis: Axis, fields: Vec<usize>) -> Collector {
         Collector {
             axis,
@@ -35,8 +41,8 @@ impl Collector {
         }
     }
 
-    /// How many there are, once it is settled.
-    pub(crate) fn keys(&self) -> usize {
+    /// Returns the number of ids after [`Collector::settle`].
+    pub(crate) fn len(&self) -> usize {
         match &self.axis {
             Axis::Column(_) => self.labels.len(),
             Axis::Time(..) | Axis::Bin(..) => self.numbers.len(),
@@ -44,50 +50,18 @@ impl Collector {
         }
     }
 
-    /// What tells one from another, so that equals have an order.
+    /// Returns a sort key for each id. The order of the keys does not depend on the number of ranks.
     pub(crate) fn names(&self) -> Vec<(&str, i64)> {
-        let mut names: Vec<(&str, i64)> = (0..self.keys() as i64).map(|at| ("", at)).collect();
+        let mut names: Vec<(&str, i64)> = (0..self.len() as i64).map(|at| ("", at)).collect();
         self.labels.iter().for_each(|(label, id)| names[*id as usize] = (label, 0));
         self.numbers.iter().for_each(|(number, id)| names[*id as usize] = ("", *number));
         names
     }
 
-    /// Takes what all ranks have met, under numbers that all of them use; points become cells of their grid. For each number so far, the
-    /// one from now on, unless all of them stay.
-    pub(crate) fn settle(&mut self, team: &dyn Team) -> Option<Vec<u32>> {
-        match &self.axis {
-            Axis::Grid(grid) => {
-                let grid = Grid { bounds: grid.bounds.or_else(|| self.range(team)), ..grid.clone() };
-                let mut cells = vec![0; self.points.len()];
-                for (point, id) in &self.points {
-                    cells[*id as usize] = grid.cell(point.map(f64::from_bits)) as u32;
-                }
-                self.points = FxHashMap::default();
-                self.axis = Axis::Grid(grid);
-                Some(cells)
-            }
-            _ if team.size() == 1 => None,
-            Axis::Column(_) => {
-                let own: Vec<(&[u8], u32)> =
-                    self.labels.iter().map(|(label, id)| (label.as_bytes(), *id)).collect();
-                let (all, settled) = united(team, &own);
-                let label = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
-                self.labels = all.iter().map(label).zip(0..).collect();
-                Some(settled)
-            }
-            Axis::Time(..) | Axis::Bin(..) => {
-                let own: Vec<([u8; 8], u32)> =
-                    self.numbers.iter().map(|(number, id)| (number.to_le_bytes(), *id)).collect();
-                let own: Vec<(&[u8], u32)> = own.iter().map(|(bytes, id)| (&bytes[..], *id)).collect();
-                let (all, settled) = united(team, &own);
-                let number = |bytes: &Vec<u8>| get(&mut &bytes[..]) as i64;
-                self.numbers = all.iter().map(number).zip(0..).collect();
-                Some(settled)
-            }
-        }
-    }
-
-    /// The number of what a row has; none outside a grid.
+    /// Returns the id of the label of a row, or none if the row lies outside a grid.
+    ///
+    /// # Errors
+    /// [`Error::Field`] if a field is not a number or a time where one is needed.
     pub(crate) fn id(
         &mut self,
         fields: &[&str],
@@ -96,19 +70,19 @@ impl Collector {
     ) -> Result<Option<u32>, Error> {
         let field = self.fields[0];
         let (text, column) = (fields[field], &columns[field]);
-        let whole = match &self.axis {
+        let unit_or_bin = match &self.axis {
             Axis::Column(_) => return Ok(Some(intern(&mut self.labels, text.trim()))),
             Axis::Time(unit, _) => {
                 let rule = "a date such as 2018-12-16 or 2018-12-16 09:30";
-                unit.number(time(text).ok_or_else(|| wrong(text, column, at, rule))?)
+                unit.number(parse_time(text).ok_or_else(|| bad_field(text, column, at, rule))?)
             }
             Axis::Bin(_, width) => {
-                // 0.7 / 0.1 is less than 7, but for rounding.
+                // Rounding makes 0.7 / 0.1 a little less than 7.
                 let bin = number(text, column, at)? / width;
                 let bin =
                     if (bin - bin.round()).abs() <= 1e-12 * bin.abs() { bin.round() } else { bin.floor() };
                 if bin.abs() > 1e15 {
-                    return Err(wrong(text, column, at, "at most 1e15 times the width of a bin"));
+                    return Err(bad_field(text, column, at, "at most 1e15 times the width of a bin"));
                 }
                 bin as i64
             }
@@ -122,83 +96,107 @@ impl Collector {
                     return Ok(None);
                 }
                 let next = self.points.len() as u32;
-                // + 0.0 so that there is one zero.
+                // Adding 0.0 turns -0.0 into 0.0, which has other bits.
                 return Ok(Some(*self.points.entry([x, y].map(|v| (v + 0.0).to_bits())).or_insert(next)));
             }
         };
         let next = self.numbers.len() as u32;
-        Ok(Some(*self.numbers.entry(whole).or_insert(next)))
+        Ok(Some(*self.numbers.entry(unit_or_bin).or_insert(next)))
     }
 
-    /// Labels in order, and for every number its place among them. Those of the feature axis have no gaps.
+    /// Takes in the labels of all ranks, and gives them ids that are the same on all ranks. The points of a grid become its cells.
+    ///
+    /// Returns the new id for each old id, or none if no id changes.
+    pub(crate) fn settle(&mut self, team: &dyn Team) -> Option<Vec<u32>> {
+        let new_ids;
+        match &self.axis {
+            Axis::Grid(grid) => {
+                let grid = Grid { bounds: grid.bounds.or_else(|| self.bounds(team)), ..grid.clone() };
+                let mut cells = vec![0; self.points.len()];
+                for (point, id) in &self.points {
+                    cells[*id as usize] = grid.cell(point.map(f64::from_bits)) as u32;
+                }
+                self.points = FxHashMap::default();
+                self.axis = Axis::Grid(grid);
+                new_ids = cells;
+            }
+            _ if team.size() == 1 => return None,
+            Axis::Column(_) => (self.labels, new_ids) = unite(team, &self.labels),
+            Axis::Time(..) | Axis::Bin(..) => (self.numbers, new_ids) = unite(team, &self.numbers),
+        }
+        Some(new_ids)
+    }
+
+    /// Returns the lowest and highest x and y of the points of all ranks, or none if there are no points.
+    fn bounds(&self, team: &dyn Team) -> Option<[(f64, f64); 2]> {
+        let bounds = [0, 1].map(|axis| {
+            let values = self.points.keys().map(|point| f64::from_bits(point[axis]));
+            let low = values.clone().fold(f64::INFINITY, f64::min);
+            let high = values.fold(f64::NEG_INFINITY, f64::max);
+            let all = gather(team, (low, high));
+            let low = all.iter().map(|bounds| bounds.0).fold(f64::INFINITY, f64::min);
+            let high = all.iter().map(|bounds| bounds.1).fold(f64::NEG_INFINITY, f64::max);
+            // A grid must have some extent.
+            (low, if high > low { high } else { low + low.abs().max(1.0) })
+        });
+        bounds[0].0.is_finite().then_some(bounds)
+    }
+
+    /// Returns the labels in order, and for each id its position among them. The labels of the feature axis have no gaps.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] if the feature axis has more than [`MAX_FEATURES`] labels.
     pub(crate) fn finish(&self, used: &[bool], is_feature: bool) -> Result<(Vec<String>, Vec<u32>), Error> {
-        let mut index = vec![0; self.keys()];
+        let mut positions = vec![0; self.len()];
         let names: Vec<String> = match &self.axis {
             Axis::Column(_) => {
                 let mut labels: Vec<(&str, u32)> =
                     self.labels.iter().map(|(label, id)| (&**label, *id)).collect();
                 labels.retain(|(_, id)| used[*id as usize]);
-                in_order(&mut labels, |label| label.0);
-                (0..).zip(&labels).for_each(|(place, (_, id))| index[*id as usize] = place);
+                sort_labels(&mut labels, |label| label.0);
+                (0..).zip(&labels).for_each(|(position, (_, id))| positions[*id as usize] = position);
                 labels.into_iter().map(|(label, _)| label.to_owned()).collect()
             }
             Axis::Time(..) | Axis::Bin(..) => {
-                let mut met: Vec<i64> = self
-                    .numbers
-                    .iter()
-                    .filter(|(_, id)| used[**id as usize])
-                    .map(|(number, _)| *number)
-                    .collect();
+                let used = || self.numbers.iter().filter(|(_, id)| used[**id as usize]);
+                let mut met: Vec<i64> = used().map(|(number, _)| *number).collect();
                 met.sort_unstable();
-                let (first, last) = (met.first().copied().unwrap_or(0), met.last().copied().unwrap_or(0));
-                let all = match (&self.axis, is_feature) {
-                    (_, false) => met,
-                    (Axis::Time(unit, _), true) => unit.between(first, last, MOST_FEATURES + 1),
-                    _ if last.abs_diff(first) > MOST_FEATURES as u64 => (0..=MOST_FEATURES as i64).collect(),
-                    _ => (first..=last).collect(),
-                };
-                for (number, id) in self.numbers.iter().filter(|(_, id)| used[**id as usize]) {
-                    index[*id as usize] = all.binary_search(number).unwrap_or(0) as u32;
+                let all = if is_feature { self.without_gaps(&met) } else { met };
+                for (number, id) in used() {
+                    positions[*id as usize] = all.binary_search(number).unwrap_or(0) as u32;
                 }
                 all.into_iter().map(|number| self.label(number)).collect()
             }
             Axis::Grid(grid) => {
-                index = (0..self.keys() as u32).collect();
+                positions = (0..self.len() as u32).collect();
                 grid.labels()
             }
         };
-        if is_feature && names.len() > MOST_FEATURES {
+        if is_feature && names.len() > MAX_FEATURES {
             return Err(Error::Axis {
                 text: self.axis.to_string(),
-                rule: format!("of at most {MOST_FEATURES} labels: fibers are dense"),
+                rule: format!("of at most {MAX_FEATURES} labels: fibers are dense"),
             });
         }
-        Ok((names, index))
+        Ok((names, positions))
     }
 
-    /// Lowest and highest x and y of all ranks, if there are any points.
-    fn range(&self, team: &dyn Team) -> Option<[(f64, f64); 2]> {
-        let ranges = [0, 1].map(|axis| {
-            let values = self.points.keys().map(|point| f64::from_bits(point[axis]));
-            let [low, high] =
-                [values.clone().fold(f64::INFINITY, f64::min), values.fold(f64::NEG_INFINITY, f64::max)];
-            let mut own = Vec::new();
-            [low, high].iter().for_each(|bound| put(&mut own, bound.to_bits()));
-            let all = team.gather(own);
-            let bound = |at: usize| all.iter().map(move |own| f64::from_bits(get(&mut &own[8 * at..])));
-            let (low, high) =
-                (bound(0).fold(f64::INFINITY, f64::min), bound(1).fold(f64::NEG_INFINITY, f64::max));
-            // A grid has some extent.
-            (low, if high > low { high } else { low + low.abs().max(1.0) })
-        });
-        ranges[0].0.is_finite().then_some(ranges)
+    /// Returns all numbers from the first to the last of sorted numbers, or more than [`MAX_FEATURES`] of them if there are as many.
+    fn without_gaps(&self, sorted: &[i64]) -> Vec<i64> {
+        let (first, last) = (sorted.first().copied().unwrap_or(0), sorted.last().copied().unwrap_or(0));
+        match &self.axis {
+            Axis::Time(unit, _) => unit.between(first, last, MAX_FEATURES + 1),
+            _ if last.abs_diff(first) > MAX_FEATURES as u64 => (0..=MAX_FEATURES as i64).collect(),
+            _ => (first..=last).collect(),
+        }
     }
 
+    /// Returns the label of a time unit or a bin.
     fn label(&self, number: i64) -> String {
         match &self.axis {
             Axis::Time(unit, _) => unit.label(number),
-            // 7 times 0.1 is 0.7.
             Axis::Bin(_, width) => {
+                // 7 * 0.1 is 0.7000000000000001, its label is 0.7.
                 let low = number as f64 * width;
                 format!("{}", format!("{low:.12e}").parse().unwrap_or(low))
             }
@@ -207,47 +205,29 @@ impl Collector {
     }
 }
 
-/// What all ranks have of something, each once and in one order; and for each number that this rank has given to its own, its place
-/// there. Every one goes to a rank that its bytes tell, so that nobody is sent the same by all.
-pub(crate) fn united(team: &dyn Team, own: &[(&[u8], u32)]) -> (Vec<Vec<u8>>, Vec<u32>) {
-    let mut parcels = vec![Vec::new(); team.size()];
-    for (bytes, _) in own {
-        let mut hasher = FxHasher::default();
-        hasher.write(bytes);
-        put_bytes(&mut parcels[(hasher.finish() % team.size() as u64) as usize], bytes);
+/// Gives the distinct items of all ranks ids that are the same on all ranks. Returns the new ids of all items, and for each old id of this
+/// rank the new id.
+///
+/// Each item is first sent to one rank, chosen by its hash, so that no rank receives an item from every other rank.
+pub(crate) fn unite<T: Clone + Ord + Hash + Serialize + DeserializeOwned>(
+    team: &dyn Team,
+    own: &FxHashMap<T, u32>,
+) -> (FxHashMap<T, u32>, Vec<u32>) {
+    let mut parcels: Vec<Vec<T>> = vec![Vec::new(); team.size()];
+    for item in own.keys() {
+        let owner = FxBuildHasher.hash_one(item) % team.size() as u64;
+        parcels[owner as usize].push(item.clone());
     }
-    let parcels = team.exchange(parcels);
-    let mut mine: Vec<&[u8]> = parcels.iter().flat_map(|parcel| all_bytes(parcel)).collect();
-    mine.sort_unstable();
-    mine.dedup();
-    let mut parcel = Vec::new();
-    mine.iter().for_each(|bytes| put_bytes(&mut parcel, bytes));
-    let parcels = team.gather(parcel);
-    let all: Vec<Vec<u8>> = parcels.iter().flat_map(|parcel| all_bytes(parcel)).map(<[u8]>::to_vec).collect();
-    let places: FxHashMap<&[u8], u32> = all.iter().map(Vec::as_slice).zip(0..).collect();
-    let mut settled = vec![0; own.len()];
-    own.iter().for_each(|(bytes, id)| settled[*id as usize] = places[bytes]);
-    (all, settled)
+    let mut owned: Vec<T> = exchange(team, parcels).into_iter().flatten().collect();
+    owned.sort_unstable();
+    owned.dedup();
+    let all: FxHashMap<T, u32> = gather(team, owned).into_iter().flatten().zip(0..).collect();
+    let mut new_ids = vec![0; own.len()];
+    own.iter().for_each(|(item, id)| new_ids[*id as usize] = all[item]);
+    (all, new_ids)
 }
 
-fn put_bytes(parcel: &mut Vec<u8>, bytes: &[u8]) {
-    put(parcel, bytes.len() as u64);
-    parcel.extend_from_slice(bytes);
-}
-
-/// What was put there.
-fn all_bytes(mut parcel: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::from_fn(move || {
-        (!parcel.is_empty()).then(|| {
-            let length = get(&mut parcel) as usize;
-            let (bytes, rest) = parcel.split_at(length);
-            parcel = rest;
-            bytes
-        })
-    })
-}
-
-/// The number of a label, in order of appearance.
+/// Returns the id of a label. A new label gets the next id.
 pub(crate) fn intern(labels: &mut FxHashMap<Box<str>, u32>, label: &str) -> u32 {
     if let Some(id) = labels.get(label) {
         return *id;

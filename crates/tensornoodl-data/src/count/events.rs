@@ -1,19 +1,17 @@
-//! Events in, labelled tensors out: rows of a table are counted or summed into cells (step, row, col, feature).
-//!
-//! A table is read once, in any order. Held are the labels, and the cells that are not empty: 40 bytes or so for each, 80 for sums, however
-//! many rows fall into it; with [`Query::average_over`] also the distinct values of that column at each place.
+//! Counted tables: labelled tensors.
 
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use tensornoodl::{Shape, Tensor};
 
-use crate::count::labels::{Labels, in_order};
+use crate::count::cells::Key;
+use crate::count::labels::{Labels, sort_labels};
 use crate::count::query::Query;
 use crate::count::tally::Tally;
 use crate::error::Error;
 
-/// A table, counted.
+/// A counted table: the cells and labels of a stream of tensors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Events {
     /// Labels of the features.
@@ -22,20 +20,20 @@ pub struct Events {
     pub rows: Labels,
     /// Labels of the cols.
     pub cols: Labels,
-    /// Labels of the steps, in order; none without a step axis.
+    /// Labels of the steps in order, or none if the query has no step axis.
     pub steps: Option<Labels>,
-    /// What each row belongs to, and each col; empty where that is not known, and altogether unless asked for.
+    /// The known group of each row, or empty where none is known. The vector is empty if the query names no groups.
     pub row_groups: Vec<String>,
-    /// The latter.
+    /// The known group of each col, or empty where none is known. The vector is empty if the query names no groups.
     pub col_groups: Vec<String>,
-    /// What was read.
+    /// Numbers of rows of the table that were read and that were left out.
     pub tally: Tally,
-    /// (step, row, col, feature) and value, in this order.
-    pub(crate) cells: Vec<([u32; 4], f64)>,
+    /// Indices (step, row, col, feature) and value of each cell that is not empty, sorted by the indices.
+    pub(crate) cells: Vec<(Key, f64)>,
 }
 
 impl Events {
-    /// n, J and K.
+    /// Returns the shape n x J x K of every tensor.
     pub fn shape(&self) -> Shape {
         Shape {
             features: self.features.names.len(),
@@ -44,42 +42,43 @@ impl Events {
         }
     }
 
-    /// Tensors of the stream.
+    /// Returns the number of tensors of the stream.
     pub fn steps(&self) -> usize {
         self.steps.as_ref().map_or(1, |steps| steps.names.len())
     }
 
-    /// Cells that are not empty.
+    /// Returns the number of cells that are not empty, over all steps.
     pub fn cells(&self) -> usize {
         self.cells.len()
     }
 
-    /// Places that have cells, over all steps.
+    /// Returns the number of fibers that have cells, over all steps.
     pub fn fibers(&self) -> usize {
         self.cells.chunk_by(|a, b| a.0[..3] == b.0[..3]).count()
     }
 
-    /// About how many bytes the largest tensor takes.
+    /// Returns the approximate size of the largest tensor in bytes.
     pub fn bytes(&self) -> f64 {
         let steps = self.cells.chunk_by(|a, b| a.0[0] == b.0[0]);
         let fibers = steps.map(|cells| cells.chunk_by(|a, b| a.0[..3] == b.0[..3]).count()).max();
         8.0 * self.features.names.len() as f64 * fibers.unwrap_or(0) as f64
     }
 
-    /// The sum over all cells.
+    /// Returns the sum of all cells.
     pub fn sum(&self) -> f64 {
         self.cells.iter().map(|cell| cell.1).sum()
     }
 
-    /// Takes the features of a model, in their order; cells of others are left out. Returns how many.
+    /// Replaces the features by those of a model, in the order of the model. Leaves out the cells of all other features, and returns their
+    /// number.
     pub fn align(&mut self, names: &[String]) -> usize {
-        let places: FxHashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
-        let place: Vec<Option<u32>> =
-            self.features.names.iter().map(|name| places.get(name.as_str()).copied()).collect();
+        let indices: FxHashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
+        let new_index: Vec<Option<u32>> =
+            self.features.names.iter().map(|name| indices.get(name.as_str()).copied()).collect();
         let before = self.cells.len();
-        self.cells.retain_mut(|(key, _)| match place[key[3] as usize] {
-            Some(place) => {
-                key[3] = place;
+        self.cells.retain_mut(|(key, _)| match new_index[key[3] as usize] {
+            Some(index) => {
+                key[3] = index;
                 true
             }
             None => false,
@@ -89,7 +88,7 @@ impl Events {
         before - self.cells.len()
     }
 
-    /// The query that it was read by, with the bounds of grids as they turned out.
+    /// Returns the query with the axes that were counted: a grid without bounds gets the bounds of the data.
     pub fn resolve(&self, query: Query) -> Query {
         Query {
             feature: self.features.axis.clone(),
@@ -100,24 +99,23 @@ impl Events {
         }
     }
 
-    /// Gives rows and cols the labels of both.
+    /// Gives the rows and the cols the labels of both.
     pub(crate) fn square(&mut self) {
         let mut names: Vec<String> = [self.rows.names.as_slice(), &self.cols.names].concat();
-        in_order(&mut names, |name| name);
+        sort_labels(&mut names, |name| name);
         names.dedup();
-        let places: FxHashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
-        let place =
-            |old: &Labels| -> Vec<u32> { old.names.iter().map(|name| places[name.as_str()]).collect() };
-        let (rows, cols) = (place(&self.rows), place(&self.cols));
+        let indices: FxHashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
+        let new_indices =
+            |old: &Labels| -> Vec<u32> { old.names.iter().map(|name| indices[name.as_str()]).collect() };
+        let (rows, cols) = (new_indices(&self.rows), new_indices(&self.cols));
         for (key, _) in &mut self.cells {
             (key[1], key[2]) = (rows[key[1] as usize], cols[key[2] as usize]);
         }
-        // In the same order as before: in order they were, and are.
         self.cells.sort_unstable_by_key(|cell| cell.0);
         (self.rows.names, self.cols.names) = (names.clone(), names);
     }
 
-    /// What rows and cols belong to.
+    /// Sets the known groups of rows and cols, from a map of labels to groups.
     pub fn group(&mut self, known: &BTreeMap<String, String>) {
         let groups = |labels: &Labels| {
             labels.names.iter().map(|name| known.get(name).cloned().unwrap_or_default()).collect()
@@ -125,14 +123,16 @@ impl Events {
         (self.row_groups, self.col_groups) = (groups(&self.rows), groups(&self.cols));
     }
 
-    /// Names rows and cols; a label that has no name stays as it is, and one whose name is another's too stands beside it.
+    /// Replaces the labels of rows and cols by names, from a map of labels to names.
+    ///
+    /// A label without a name stays. If several labels have the same name, the label is added to each of these names.
     pub fn name(&mut self, known: &BTreeMap<String, String>) {
         for labels in [&mut self.rows, &mut self.cols] {
-            let mut times: FxHashMap<&str, usize> = FxHashMap::default();
+            let mut uses: FxHashMap<&str, usize> = FxHashMap::default();
             let named = |label: &String| known.get(label).map_or(label.clone(), Clone::clone);
             let names: Vec<String> = labels.names.iter().map(named).collect();
-            names.iter().for_each(|name| *times.entry(name).or_default() += 1);
-            let unique = |(name, label): (&String, &String)| match times[name.as_str()] {
+            names.iter().for_each(|name| *uses.entry(name).or_default() += 1);
+            let unique = |(name, label): (&String, &String)| match uses[name.as_str()] {
                 1 => name.clone(),
                 _ => format!("{name} ({label})"),
             };
@@ -140,7 +140,10 @@ impl Events {
         }
     }
 
-    /// One tensor of the stream, from 0.
+    /// Builds the tensor of a step, from 0.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] if the core crate refuses the tensor.
     pub fn tensor(&self, step: usize) -> Result<Tensor<'static>, Error> {
         let first = self.cells.partition_point(|cell| (cell.0[0] as usize) < step);
         let cells = self.cells[first..].iter().take_while(|cell| cell.0[0] as usize == step);

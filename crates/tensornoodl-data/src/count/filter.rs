@@ -1,5 +1,6 @@
-//! Filters.
+//! Filters: conditions on the fields of a row.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
@@ -7,15 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// `type=to`, `points>=2`, `from!=@to`: numbers are compared as numbers, everything else as text; @ stands before a column.
+/// A condition on the fields of a row, written `type=to`, `points>=2` or `from!=@to`, where `@` marks a column.
+///
+/// Two numbers are compared as numbers, anything else as text.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
 #[serde(into = "String", try_from = "String")]
 pub struct Filter {
     column: String,
     relation: Relation,
-    /// A text, or a column.
-    than: String,
-    than_column: bool,
+    /// The text on the right-hand side, or the name of a column.
+    right: String,
+    /// Whether the right-hand side is a column.
+    right_is_column: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +32,7 @@ enum Relation {
     AtLeast,
 }
 
-/// Longer ones first: `<=` begins as `<` does.
+/// The signs of the relations. Longer signs come first, because `<=` starts with `<`.
 const RELATIONS: [(Relation, &str); 6] = [
     (Relation::NotEqual, "!="),
     (Relation::AtMost, "<="),
@@ -44,19 +48,19 @@ impl FromStr for Filter {
     fn from_str(text: &str) -> Result<Filter, Error> {
         let first = text.find(['!', '<', '>', '=']);
         let found = first.and_then(|at| {
-            let (column, rest) = text.split_at(at);
-            let (relation, sign) = RELATIONS.iter().find(|known| rest.starts_with(known.1))?;
-            // `==` and `>>` are none; a value that begins so stands after a blank.
-            let than = &rest[sign.len()..];
-            (!than.starts_with(['=', '<', '>', '!'])).then(|| (column.trim(), *relation, than.trim()))
+            let (column, relation_and_right) = text.split_at(at);
+            let (relation, sign) = RELATIONS.iter().find(|(_, sign)| relation_and_right.starts_with(sign))?;
+            // `==` and `>>` are no relations. A value that starts with such a character is written after a blank.
+            let right = &relation_and_right[sign.len()..];
+            (!right.starts_with(['=', '<', '>', '!'])).then(|| (column.trim(), *relation, right.trim()))
         });
         match found {
-            Some((column, relation, than)) if !column.is_empty() => {
-                let (than, than_column) = match than.strip_prefix('@') {
+            Some((column, relation, right)) if !column.is_empty() => {
+                let (right, right_is_column) = match right.strip_prefix('@') {
                     Some(column) => (column, true),
-                    None => (than, false),
+                    None => (right, false),
                 };
-                Ok(Filter { column: column.into(), relation, than: than.into(), than_column })
+                Ok(Filter { column: column.into(), relation, right: right.into(), right_is_column })
             }
             _ => Err(Error::Axis {
                 text: text.into(),
@@ -83,39 +87,38 @@ impl TryFrom<String> for Filter {
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = RELATIONS.iter().find(|known| known.0 == self.relation).map_or("", |known| known.1);
-        let before = match self.than_column {
+        let separator = match self.right_is_column {
             true => "@",
-            // < and =5 are not <= and 5.
-            false if self.than.starts_with('=') => " ",
+            // Without the blank, `< =5` would become `<=5`.
+            false if self.right.starts_with('=') => " ",
             false => "",
         };
-        write!(f, "{}{sign}{before}{}", self.column, self.than)
+        write!(f, "{}{sign}{separator}{}", self.column, self.right)
     }
 }
 
 impl Filter {
-    /// The columns it reads.
+    /// Returns the columns that the filter reads.
     pub fn columns(&self) -> Vec<&str> {
         let mut columns = vec![self.column.as_str()];
-        columns.extend(self.than_column.then_some(self.than.as_str()));
+        columns.extend(self.right_is_column.then_some(self.right.as_str()));
         columns
     }
 
-    /// Whether an event with this field counts, and where two columns are compared, this other one.
+    /// Whether a row with this field meets the condition. `other` is the field of the second column, if the filter has one.
     pub(crate) fn keeps(&self, text: &str, other: Option<&str>) -> bool {
-        use std::cmp::Ordering::{Equal, Greater, Less};
-        let (text, than) = (text.trim(), other.unwrap_or(&self.than).trim());
-        let order = match (text.parse::<f64>(), than.parse::<f64>()) {
+        let (text, right) = (text.trim(), other.unwrap_or(&self.right).trim());
+        let order = match (text.parse::<f64>(), right.parse::<f64>()) {
             (Ok(x), Ok(y)) => x.partial_cmp(&y),
-            _ => Some(text.cmp(than)),
+            _ => Some(text.cmp(right)),
         };
         match self.relation {
-            Relation::Equal => order == Some(Equal),
-            Relation::NotEqual => order != Some(Equal),
-            Relation::Less => order == Some(Less),
-            Relation::AtMost => matches!(order, Some(Less | Equal)),
-            Relation::More => order == Some(Greater),
-            Relation::AtLeast => matches!(order, Some(Greater | Equal)),
+            Relation::Equal => order == Some(Ordering::Equal),
+            Relation::NotEqual => order != Some(Ordering::Equal),
+            Relation::Less => order == Some(Ordering::Less),
+            Relation::AtMost => matches!(order, Some(Ordering::Less | Ordering::Equal)),
+            Relation::More => order == Some(Ordering::Greater),
+            Relation::AtLeast => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
         }
     }
 }
@@ -125,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters_are_read_and_written() {
+    fn filters_are_parsed_and_written() {
         for text in ["type=to", "points>=2", "from!=@to", "a< =b", "a= =", "a=@"] {
             let filter: Filter = text.parse().unwrap();
             assert_eq!(filter.to_string(), text);

@@ -1,30 +1,30 @@
-//! Cells of a plane.
+//! Grids of cells in a plane.
 
-/// Cells of a plane, row by row from the lowest y; in a row from the lowest x.
+/// A grid of rectangular cells in a plane. Cells are numbered row by row from the lowest y, and within a row from the lowest x.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
-    /// Columns of the table.
+    /// Column of the table that holds x.
     pub x: String,
-    /// The other.
+    /// Column of the table that holds y.
     pub y: String,
-    /// Cells along x and along y.
+    /// Number of cells along x and along y.
     pub cells: (usize, usize),
-    /// Lowest and highest x and y, where they are not those of the data. What lies outside is left out.
+    /// Lowest and highest x, then lowest and highest y. Points outside are left out. None for the bounds of the data.
     pub bounds: Option<[(f64, f64); 2]>,
-    /// Whether it is half a basketball court, in tenths of feet from the hoop: written `court(x,y,12x10)`.
+    /// Whether the grid is half a basketball court, in tenths of feet from the hoop: written `court(x,y,12x10)`.
     pub court: bool,
 }
 
-/// Half a court: baseline to midcourt is y.
+/// The bounds of half a basketball court; y runs from the baseline to midcourt.
 pub(crate) const COURT: [(f64, f64); 2] = [(-250.0, 250.0), (-52.5, 417.5)];
 
 impl Grid {
-    /// Bounds of a grid that nothing lies in.
-    const NOWHERE: [(f64, f64); 2] = [(0.0, 1.0); 2];
+    /// The bounds of a grid that contains no points.
+    const UNIT: [(f64, f64); 2] = [(0.0, 1.0); 2];
 
-    /// The cell of a point within the bounds.
+    /// Returns the number of the cell of a point within the bounds.
     pub(crate) fn cell(&self, [x, y]: [f64; 2]) -> usize {
-        let [across, up] = self.bounds.unwrap_or(Grid::NOWHERE);
+        let [across, up] = self.bounds.unwrap_or(Grid::UNIT);
         let cell = |at: f64, (low, high): (f64, f64), cells: usize| {
             let share = if high > low { (at - low) / (high - low) } else { 0.0 };
             // The highest value belongs to the last cell.
@@ -33,13 +33,13 @@ impl Grid {
         cell(y, up, self.cells.1) * self.cells.0 + cell(x, across, self.cells.0)
     }
 
-    /// Labels of all cells: where their centers are.
+    /// Returns the labels of all cells: the coordinates of their centers.
     pub(crate) fn labels(&self) -> Vec<String> {
-        let ((across, up), bounds) = (self.cells, self.bounds.unwrap_or(Grid::NOWHERE));
+        let ((across, up), bounds) = (self.cells, self.bounds.unwrap_or(Grid::UNIT));
         let center = |at: usize, (low, high): (f64, f64), cells: usize| {
             low + (high - low) * (at as f64 + 0.5) / cells as f64
         };
-        // Digits enough to tell cells apart.
+        // Enough digits to distinguish the cells.
         let digits = |(low, high): (f64, f64), cells: usize| {
             (1.0 - ((high - low) / cells as f64).log10().floor()).clamp(1.0, 12.0) as usize
         };

@@ -1,4 +1,4 @@
-//! A second table that knows more of labels: names for numbers, or the department of a person.
+//! Lookup tables: a second table with names or groups for labels.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,13 +10,14 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::input::csv;
 use crate::input::open::open;
+use crate::input::row::bad_field;
 
-/// `people.csv(id,name)`: the labels are in one column of a CSV file, what is known of them in another.
+/// A CSV file and two of its columns, written `people.csv(id,name)`: the first column has labels, the second what is known of each label.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
 #[serde(into = "String", try_from = "String")]
 pub struct Lookup {
     file: String,
-    /// The column with the labels, and that with what is known of them.
+    /// The column of the labels, and the column of what is known of them.
     columns: [String; 2],
 }
 
@@ -62,24 +63,23 @@ impl TryFrom<String> for Lookup {
 }
 
 impl Lookup {
-    /// What is known of each label. Empty fields are not.
+    /// Reads what is known of each label. Rows with an empty second column are skipped.
+    ///
+    /// # Errors
+    /// If the file cannot be read, a column is missing, or two rows say different things of one label.
     pub fn read(&self) -> Result<BTreeMap<String, String>, Error> {
-        let file = &self.file;
         let mut known: BTreeMap<String, String> = BTreeMap::new();
-        let input = open(Path::new(file))?;
-        csv::rows(input, 0, file, &self.columns, &mut |fields, at| {
+        let input = open(Path::new(&self.file))?;
+        csv::rows(input, 0, &self.file, &self.columns, &mut |fields, at| {
             let (label, text) = (fields[0].trim(), fields[1].trim());
             if text.is_empty() {
                 return Ok(());
             }
             match known.insert(label.into(), text.into()) {
-                Some(before) if before != text => Err(Error::Field {
-                    file: file.clone(),
-                    line: at.line,
-                    column: self.columns[0].clone(),
-                    value: label.chars().take(40).collect(),
-                    rule: format!("there once: it is {before} above and {text} here"),
-                }),
+                Some(before) if before != text => {
+                    let rule = format!("there once: it is {before} above and {text} here");
+                    Err(bad_field(label, &self.columns[0], at, &rule))
+                }
                 _ => Ok(()),
             }
         })?;

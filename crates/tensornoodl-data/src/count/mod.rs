@@ -1,4 +1,4 @@
-//! Counts rows of a table into the cells of tensors.
+//! Counts the rows of a table into the cells of tensors, as a query says.
 
 pub(crate) mod axis;
 pub(crate) mod calendar;

@@ -1,4 +1,4 @@
-//! What is made of a table: its axes, the value of a cell, and which events count.
+//! Queries: how a table is counted into tensors.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,42 +10,60 @@ use crate::count::filter::Filter;
 use crate::count::lookup::Lookup;
 use crate::error::Error;
 
-/// What is made of a table.
+/// How a table is counted into tensors: the axes, the value of a cell, and which rows count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Query {
-    /// What a pattern extends over.
+    /// The axis that a pattern extends over.
     pub feature: Axis,
-    /// Who takes part.
+    /// The axis of the rows, for example senders.
     pub row: Axis,
-    /// With whom.
+    /// The axis of the cols, for example receivers.
     pub col: Axis,
-    /// What makes a tensor of the stream; none: there is one tensor.
+    /// The axis that divides the table into the tensors of a stream. None for a single tensor.
     pub step: Option<Axis>,
-    /// What a cell holds.
+    /// The value of a cell.
     pub value: Value,
-    /// A column: cells are divided by the number of its distinct values at their place.
+    /// A column. Each cell is divided by the number of distinct values of this column at the place of the cell.
     pub average_over: Option<String>,
-    /// So many rows, those with most events.
+    /// Number of row labels to keep, those with most events. None to keep all.
     pub keep_rows: Option<usize>,
-    /// Only these events.
+    /// Conditions that a row of the table must meet to count.
     pub filters: Vec<Filter>,
-    /// Whether rows and cols are the same people: then either axis has all of them.
+    /// Whether rows and cols are the same people. If so, both axes have the labels of both.
     pub square: bool,
-    /// Names for labels of rows and cols.
+    /// Names for the labels of rows and cols.
     pub names: Option<Lookup>,
-    /// What labels of rows and cols belong to, to compare the groups that are found with.
+    /// Known groups of the labels of rows and cols, to compare with the groups that are found.
     pub groups: Option<Lookup>,
 }
 
-/// What a cell holds.
+impl Query {
+    /// Checks that the parts of the query fit together.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] if the step, row or col axis is a grid and the query averages over a column, or if the row axis is a grid and the query
+    /// keeps the rows with most events. The cell of a point is known only at the end, when it is too late to average or to choose.
+    pub fn check(&self) -> Result<(), Error> {
+        let grid = |axis: &Axis| matches!(axis, Axis::Grid(_));
+        for axis in [&self.row, &self.col].into_iter().chain(&self.step).filter(|axis| grid(axis)) {
+            if self.average_over.is_some() || (self.keep_rows.is_some() && *axis == self.row) {
+                let rule = "no grid where values are averaged over a column or rows are kept by activity";
+                return Err(Error::Axis { text: axis.to_string(), rule: rule.into() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The value of a cell, written `count`, `sum(column)` or `mean(column)`.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
 #[serde(into = "String", try_from = "String")]
 pub enum Value {
-    /// How many events.
+    /// The number of events.
     Count,
-    /// The sum of a column over them.
+    /// The sum of a column over the events.
     Sum(String),
-    /// The mean.
+    /// The mean of a column over the events.
     Mean(String),
 }
 
@@ -90,27 +108,12 @@ impl fmt::Display for Value {
     }
 }
 
-impl Query {
-    /// Places are cells of a grid only in the end, when it is too late to tell what was averaged over there, or how busy
-    /// each of them is.
-    pub fn check(&self) -> Result<(), Error> {
-        let grid = |axis: &Axis| matches!(axis, Axis::Grid(_));
-        for axis in [&self.row, &self.col].into_iter().chain(&self.step).filter(|axis| grid(axis)) {
-            if self.average_over.is_some() || (self.keep_rows.is_some() && *axis == self.row) {
-                let rule = "no grid where values are averaged over a column or rows are kept by activity";
-                return Err(Error::Axis { text: axis.to_string(), rule: rule.into() });
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn values_are_read_and_written() {
+    fn values_are_parsed_and_written() {
         for text in ["count", "sum(size)", "mean(a (b))"] {
             assert_eq!(text.parse::<Value>().unwrap().to_string(), text);
         }

@@ -1,31 +1,31 @@
-//! What is done to a tensor before anyone learns from it, by name.
+//! Recipes: named actions that prepare a tensor before anything is learned from it.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use tensornoodl::parallel::{Solo, agree};
-use tensornoodl::{Team, Tensor};
+use tensornoodl::parallel::{Solo, agree, gather};
+use tensornoodl::{Place, Team, Tensor};
 
 use crate::error::Error;
 
-/// One thing to do.
+/// An action on a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// z becomes log2(z) + 1, where z is not zero: counts of very different size come nearer. It is made for counts: 1/2
-    /// becomes 0, and less becomes negative.
+    /// Replaces every z that is not zero by log2(z) + 1, which brings counts of very different size closer together. The action is made for
+    /// counts: 1/2 becomes 0, and smaller values become negative.
     Log2,
-    /// Everything is divided by the largest magnitude.
+    /// Divides everything by the largest magnitude.
     Scale,
-    /// Every fiber loses its mean over the features.
+    /// Subtracts from every fiber its mean over the features.
     Center,
 }
 
 const NAMES: [(Action, &str); 3] =
     [(Action::Log2, "log2"), (Action::Scale, "scale"), (Action::Center, "center")];
 
-/// Actions, in order: `log2,scale,center`. An empty one changes nothing.
+/// Actions that are applied in order, written `log2,scale,center`. An empty recipe changes nothing.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq, Default)]
 #[serde(into = "String", try_from = "String")]
 pub struct Recipe(pub Vec<Action>);
@@ -65,43 +65,26 @@ impl fmt::Display for Recipe {
 }
 
 impl Recipe {
-    /// Does all of it. Fibers that come out all zero, such as constant ones when centred, are left out.
+    /// Applies all actions. Fibers that become zero, such as constant fibers when they are centered, are left out.
+    ///
+    /// # Errors
+    /// [`Error::Logarithm`] if log2 meets a negative value, [`Error::Tensor`] if the core crate refuses the result.
     pub fn apply(&self, tensor: Tensor<'_>) -> Result<Tensor<'static>, Error> {
         self.apply_in(&Solo, tensor)
     }
 
-    /// The same to a tensor of which the ranks of a team have shares. An error is that of all of them.
+    /// Applies all actions to a tensor whose fibers are distributed over the ranks of a team. All ranks call this function together.
+    ///
+    /// # Errors
+    /// As [`Recipe::apply`]. If one rank has an error, all ranks return an error.
     pub fn apply_in(&self, team: &dyn Team, tensor: Tensor<'_>) -> Result<Tensor<'static>, Error> {
         let (shape, n) = (tensor.shape(), tensor.shape().features);
         let (mut values, mut places) = (tensor.values().to_vec(), tensor.places().to_vec());
         for action in &self.0 {
             match action {
-                Action::Log2 => {
-                    let negative = values.iter().position(|value| *value < 0.0).map_or(Ok(()), |at| {
-                        let (value, feature, place) = (values[at], at % n, places[at / n]);
-                        Err(Error::Logarithm { value, feature, place })
-                    });
-                    agree(team, negative)?;
-                    let logarithm = |value: &mut f64| *value = value.log2() + 1.0;
-                    values.iter_mut().filter(|value| **value != 0.0).for_each(logarithm);
-                }
-                Action::Scale => {
-                    let largest = values.iter().fold(0.0, |a: f64, v| a.max(v.abs()));
-                    let all = team.gather(largest.to_le_bytes().to_vec());
-                    let all = all.iter().filter_map(|bytes| bytes.first_chunk());
-                    let largest = all.map(|bytes| f64::from_le_bytes(*bytes)).fold(0.0, f64::max);
-                    if largest > 0.0 {
-                        values.iter_mut().for_each(|v| *v /= largest);
-                    }
-                }
-                Action::Center => {
-                    for fiber in values.chunks_exact_mut(n) {
-                        let mean = fiber.iter().sum::<f64>() / n as f64;
-                        // What rounding leaves of a constant is nothing.
-                        let constant = fiber.iter().all(|v| *v == fiber[0]);
-                        fiber.iter_mut().for_each(|v| *v = if constant { 0.0 } else { *v - mean });
-                    }
-                }
+                Action::Log2 => agree(team, log2(&mut values, &places, n))?,
+                Action::Scale => scale(&mut values, team),
+                Action::Center => values.chunks_exact_mut(n).for_each(center),
             }
         }
         let mut kept = 0;
@@ -118,6 +101,32 @@ impl Recipe {
     }
 }
 
+/// Applies log2 to fibers of `n` values each.
+fn log2(values: &mut [f64], places: &[Place], n: usize) -> Result<(), Error> {
+    if let Some(at) = values.iter().position(|value| *value < 0.0) {
+        return Err(Error::Logarithm { value: values[at], feature: at % n, place: places[at / n] });
+    }
+    values.iter_mut().filter(|value| **value != 0.0).for_each(|value| *value = value.log2() + 1.0);
+    Ok(())
+}
+
+/// Divides the values by the largest magnitude of all ranks.
+fn scale(values: &mut [f64], team: &dyn Team) {
+    let own = values.iter().fold(0.0, |a: f64, v| a.max(v.abs()));
+    let largest = gather(team, own).into_iter().fold(0.0, f64::max);
+    if largest > 0.0 {
+        values.iter_mut().for_each(|v| *v /= largest);
+    }
+}
+
+/// Subtracts the mean of a fiber.
+fn center(fiber: &mut [f64]) {
+    let mean = fiber.iter().sum::<f64>() / fiber.len() as f64;
+    // The rounded mean of equal values can differ from them.
+    let constant = fiber.iter().all(|v| *v == fiber[0]);
+    fiber.iter_mut().for_each(|v| *v = if constant { 0.0 } else { *v - mean });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn actions_are_done_in_order() {
+    fn actions_are_applied_in_order() {
         let counts = tensor(&[(0, 0, 0, 8.0), (1, 0, 0, 2.0), (0, 1, 0, 1.0)]);
         let apply = |recipe: &str| recipe.parse::<Recipe>().unwrap().apply(counts.clone()).unwrap();
         assert_eq!(apply("log2").values(), [4.0, 2.0, 1.0, 0.0]);
@@ -138,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_fiber_is_gone_when_centred() {
+    fn centering_removes_constant_fibers() {
         let flat = tensor(&[(0, 0, 0, 0.1), (1, 0, 0, 0.1), (0, 2, 0, 3.0)]);
         let centred = Recipe(vec![Action::Center]).apply(flat).unwrap();
         assert_eq!((centred.fibers(), centred.places()[0].row), (1, 2));

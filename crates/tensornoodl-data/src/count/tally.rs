@@ -1,6 +1,6 @@
-//! What was read of a table, and what was left out.
+//! How many rows of a table were counted, and how many were left out.
 
-/// What was read, and what was left out.
+/// Numbers of rows of a table that were read and that were left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Tally {
     /// Rows of the table.
@@ -11,14 +11,14 @@ pub struct Tally {
     pub missing: u64,
     /// Rows outside the bounds of a grid.
     pub outside: u64,
-    /// Labels of the row axis that [`Query::keep_rows`](crate::Query::keep_rows) left out, and their rows of the table.
+    /// Labels of the row axis that [`Query::keep_rows`](crate::Query::keep_rows) left out.
     pub dropped_labels: usize,
-    /// The latter.
+    /// Rows of the table that have one of the dropped labels.
     pub dropped: u64,
 }
 
 impl Tally {
-    /// Rows that count.
+    /// Returns the number of rows that were counted.
     pub fn used(&self) -> u64 {
         let left_out = [self.filtered, self.missing, self.outside, self.dropped];
         left_out.iter().fold(self.events, |used, out| used.saturating_sub(*out))

@@ -1,4 +1,4 @@
-//! Which format a file has.
+//! Recognizes the format of a file.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,14 +6,9 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// Whether a file is an array, as its name says: .npy, .npz, .tns or .tns.gz. Its columns are [`ARRAY_COLUMNS`].
-pub fn is_array(path: &Path) -> bool {
-    matches!(kind(path), Kind::Npy | Kind::Npz | Kind::Tns)
-}
-
-/// What a file is.
+/// A file format that can be read as a table.
 #[derive(Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum Format {
     Npy,
     Npz,
     Tns,
@@ -21,41 +16,46 @@ pub(crate) enum Kind {
     Csv,
 }
 
-/// As its name says: what has no other is CSV.
-fn kind(path: &Path) -> Kind {
-    let name = path.to_string_lossy().to_ascii_lowercase();
-    match name.rsplit_once('.') {
-        Some((_, "npy")) => Kind::Npy,
-        Some((_, "npz")) => Kind::Npz,
-        Some((_, "tns")) => Kind::Tns,
-        Some((rest, "gz")) if rest.ends_with(".tns") => Kind::Tns,
-        Some((_, "parquet")) => Kind::Parquet,
-        _ => Kind::Csv,
-    }
+/// The first bytes of a Parquet file.
+const PARQUET: &[u8] = b"PAR1";
+
+/// Whether a file is an array according to its name: .npy, .npz, .tns or .tns.gz. Its columns are [`ARRAY_COLUMNS`](crate::table::ARRAY_COLUMNS).
+pub fn is_array(path: &Path) -> bool {
+    matches!(by_name(path), Format::Npy | Format::Npz | Format::Tns)
 }
 
-/// And as a look into it says.
-pub(crate) fn seen(path: &Path) -> Result<Kind, Error> {
-    Ok(match kind(path) {
-        Kind::Csv if is_parquet(path)? => Kind::Parquet,
-        kind => kind,
+/// Returns the format of a file, from its name and from its first bytes.
+///
+/// # Errors
+/// [`Error::Read`] if the file cannot be opened.
+pub(crate) fn recognize(path: &Path) -> Result<Format, Error> {
+    Ok(match by_name(path) {
+        Format::Csv if is_parquet(path)? => Format::Parquet,
+        format => format,
     })
 }
 
-const PARQUET: &[u8] = b"PAR1";
+/// Returns the format that the extension of the name stands for. Any other extension stands for CSV.
+fn by_name(path: &Path) -> Format {
+    let name = path.to_string_lossy().to_ascii_lowercase();
+    match name.rsplit_once('.') {
+        Some((_, "npy")) => Format::Npy,
+        Some((_, "npz")) => Format::Npz,
+        Some((_, "tns")) => Format::Tns,
+        Some((stem, "gz")) if stem.ends_with(".tns") => Format::Tns,
+        Some((_, "parquet")) => Format::Parquet,
+        _ => Format::Csv,
+    }
+}
 
-/// Whether it begins as Parquet does. A pipe has only one reading in it, and is CSV.
+/// Whether the file starts with the bytes of Parquet. A pipe can be read only once, so it is not looked into.
 fn is_parquet(path: &Path) -> Result<bool, Error> {
     let look = || {
-        if path.as_os_str() == "-" {
+        if path.as_os_str() == "-" || !path.metadata()?.is_file() {
             return Ok(false);
         }
-        if !path.metadata()?.is_file() {
-            return Ok(false);
-        }
-        let mut file = File::open(path)?;
         let mut start = Vec::new();
-        Read::by_ref(&mut file).take(PARQUET.len() as u64).read_to_end(&mut start)?;
+        File::open(path)?.take(PARQUET.len() as u64).read_to_end(&mut start)?;
         Ok(start == PARQUET)
     };
     look().map_err(|error| Error::Read { file: path.display().to_string(), error })

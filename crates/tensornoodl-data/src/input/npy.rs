@@ -1,7 +1,7 @@
-//! Arrays of NumPy: `.npy`, and `.npz` with one array in it, or with fibers and their places.
+//! Reads NumPy arrays: `.npy`, and `.npz` with one array, or with fibers and their places.
 //!
-//! An array is read entry by entry and never held, so that only what is not zero takes memory, whatever its header says. Each rank of a team
-//! reads a part of a plain one; what is packed is read by all of them.
+//! An array is streamed entry by entry and never held, so only entries that are not zero take memory, whatever the header says. Each rank of
+//! a team reads a part of a `.npy` file; a `.npz` file can be compressed, so every rank reads all of it.
 
 use std::fmt::Write;
 use std::io::{self, Read, Seek};
@@ -14,9 +14,12 @@ use tensornoodl::parallel::rank_range;
 use zip::ZipArchive;
 
 use crate::error::Error;
-use crate::input::row::{At, Push, array_places};
+use crate::input::row::{At, Push, array_positions, quote};
 
-/// Reads an array n x J x K, or the share of a rank in it.
+/// Pushes the entries of an array n x J x K that this rank reads.
+///
+/// # Errors
+/// If the array cannot be read or has other axes, if a column is missing, or if `push` fails.
 pub(crate) fn npy(
     input: impl Read + Seek,
     file: &str,
@@ -28,12 +31,17 @@ pub(crate) fn npy(
     let own = rank_range(team, array.count()?);
     let skipped = own.start.checked_mul(array.size as u64).and_then(|bytes| i64::try_from(bytes).ok());
     let moved = array.input.seek_relative(skipped.unwrap_or(i64::MAX));
-    moved.map_err(|error| array.name.broken(&ending(&error)))?;
-    array.part = Some(own);
+    moved.map_err(|error| array.name.broken(&read_failure(&error)))?;
+    array.range = Some(own);
     dense(array, columns, push)
 }
 
-/// Reads the one array n x J x K that is in it; or `fibers`, p x n, and `places`, p x 2: the row and the col of each.
+/// Pushes the entries of the only array n x J x K of an archive, or those of its arrays `fibers` and `places`.
+///
+/// `fibers` is p x n, and `places` is p x 2: the row and the col of each fiber.
+///
+/// # Errors
+/// If the archive has other arrays or cannot be read, if a column is missing, or if `push` fails.
 pub(crate) fn npz(
     input: impl Read + Seek,
     file: &str,
@@ -60,34 +68,17 @@ pub(crate) fn npz(
 
 fn open<'a, R: Read + Seek>(
     archive: &'a mut ZipArchive<R>,
-    inside: &str,
+    member: &str,
     name: Name<'a>,
 ) -> Result<Array<'a, impl Read>, Error> {
-    let input = archive.by_name(inside).map_err(|error| name.broken(&error.to_string()))?;
+    let input = archive.by_name(member).map_err(|error| name.broken(&error.to_string()))?;
     Array::new(input, name)
 }
 
 fn dense(array: Array<'_, impl Read>, columns: &[String], push: &mut Push<'_>) -> Result<(), Error> {
-    let mut row = Row::new(columns, push, array.name.file)?;
-    row.line = array.part.as_ref().map_or(0, |part| part.start);
-    array.entries("features, rows and cols", |index: [usize; 3], value| row.push(index, value))
-}
-
-fn read_places(array: Array<'_, impl Read>) -> Result<[Vec<usize>; 2], Error> {
-    let name = array.name;
-    if array.header.shape.get(1) != Some(&2) {
-        return Err(name.broken("it must have two columns, the row and the col of each fiber"));
-    }
-    let mut places = [Vec::new(), Vec::new()];
-    array.entries("fibers and sides", |index: [usize; 2], value| {
-        // Further than memory goes, and such that a double holds it.
-        if value < 0.0 || value > f64::from(u32::MAX) || value.fract() != 0.0 {
-            return Err(name.wrong(&index, value, format!("a whole number from 0 to {}", u32::MAX)));
-        }
-        places[index[1]].push(value as usize);
-        Ok(())
-    })?;
-    Ok(places)
+    let mut pusher = Pusher::new(columns, push, array.name.file)?;
+    pusher.line = array.range.as_ref().map_or(0, |range| range.start);
+    array.entries("features, rows and cols", |index: [usize; 3], value| pusher.push(index, value))
 }
 
 fn sparse(
@@ -100,51 +91,71 @@ fn sparse(
     if fibers != count {
         return Err(array.name.broken(&format!("there are {fibers} of them, and {count} places")));
     }
-    let mut row = Row::new(columns, push, array.name.file)?;
+    let mut pusher = Pusher::new(columns, push, array.name.file)?;
     array.entries("fibers and features", |[fiber, feature]: [usize; 2], value| {
-        row.push([feature, places[0][fiber], places[1][fiber]], value)
+        pusher.push([feature, places[0][fiber], places[1][fiber]], value)
     })
 }
 
-/// Entries as rows of a table.
-struct Row<'a, 'b> {
+/// Reads the row and the col of each fiber.
+fn read_places(array: Array<'_, impl Read>) -> Result<[Vec<usize>; 2], Error> {
+    let name = array.name;
+    if array.header.shape.get(1) != Some(&2) {
+        return Err(name.broken("it must have two columns, the row and the col of each fiber"));
+    }
+    let mut places = [Vec::new(), Vec::new()];
+    array.entries("fibers and sides", |index: [usize; 2], value| {
+        if value < 0.0 || value > f64::from(u32::MAX) || value.fract() != 0.0 {
+            return Err(name.bad_entry(&index, value, format!("a whole number from 0 to {}", u32::MAX)));
+        }
+        places[index[1]].push(value as usize);
+        Ok(())
+    })?;
+    Ok(places)
+}
+
+/// Pushes entries as rows of a table.
+struct Pusher<'a, 'b> {
     push: &'a mut Push<'b>,
     file: &'a str,
-    /// Which of the texts are counted.
-    places: Vec<usize>,
+    /// Positions of the columns among `texts`.
+    positions: Vec<usize>,
+    /// Number of entries so far.
     line: u64,
+    /// The three indices and the value of the current entry.
     texts: [String; 4],
 }
 
-impl<'a, 'b> Row<'a, 'b> {
-    fn new(columns: &[String], push: &'a mut Push<'b>, file: &'a str) -> Result<Row<'a, 'b>, Error> {
-        let places = array_places(columns, file)?;
-        Ok(Row { push, file, places, line: 0, texts: Default::default() })
+impl<'a, 'b> Pusher<'a, 'b> {
+    fn new(columns: &[String], push: &'a mut Push<'b>, file: &'a str) -> Result<Pusher<'a, 'b>, Error> {
+        let positions = array_positions(columns, file)?;
+        Ok(Pusher { push, file, positions, line: 0, texts: Default::default() })
     }
 
-    /// What is zero is no event.
+    /// Pushes an entry, unless it is zero.
     fn push(&mut self, index: [usize; 3], value: f64) -> Result<(), Error> {
         self.line += 1;
         if value == 0.0 {
             return Ok(());
         }
         self.texts.iter_mut().for_each(String::clear);
-        // Text takes what is written to it; the value is read back to the bit.
+        // Writing to a string cannot fail. The text of the value is parsed back to the same bits.
         for (text, index) in self.texts.iter_mut().zip(index) {
             let _ = write!(text, "{index}");
         }
         let _ = write!(self.texts[3], "{value:e}");
-        let fields: Vec<&str> = self.places.iter().map(|place| self.texts[*place].as_str()).collect();
+        let fields: Vec<&str> =
+            self.positions.iter().map(|position| self.texts[*position].as_str()).collect();
         (self.push)(&fields, At { file: self.file, line: self.line })
     }
 }
 
-/// How messages call an array.
+/// The name of an array in messages.
 #[derive(Clone, Copy)]
 struct Name<'a> {
     file: &'a str,
     format: &'static str,
-    /// Its name in the file, if it needs one.
+    /// Name of the array in an archive with several arrays, or empty.
     array: &'static str,
 }
 
@@ -154,125 +165,147 @@ impl Name<'_> {
         Error::Format { file: self.file.into(), format: self.format, what: format!("{array}{what}") }
     }
 
-    fn wrong(&self, index: &[usize], value: f64, rule: String) -> Error {
+    fn bad_entry(&self, index: &[usize], value: f64, rule: String) -> Error {
         Error::Entry { file: self.file.into(), entry: format!("{}{index:?}", self.array), value, rule }
     }
 }
 
-/// An array whose header was read.
+/// An array whose header has been read.
 struct Array<'a, R> {
     input: R,
     name: Name<'a>,
     header: Header,
-    /// Bytes of an entry.
+    /// Size of an entry in bytes.
     size: usize,
     decode: Decode,
-    /// Entries that are read, by their order in the file, if not all; the input stands before the first of them.
-    part: Option<Range<u64>>,
+    /// The entries to read, by their order in the file, or none for all. The input stands before the first of them.
+    range: Option<Range<u64>>,
 }
+
+/// Number of entries that are read at a time.
+const CHUNK: u64 = 8192;
 
 impl<'a, R: Read> Array<'a, R> {
     fn new(mut input: R, name: Name<'a>) -> Result<Array<'a, R>, Error> {
-        let header = header(&mut input, name)?;
+        let header = read_header(&mut input, name)?;
         let kind = KINDS.iter().find(|(_, decode)| decode(&[], &header).is_some());
         let (size, decode) = *kind.ok_or_else(|| {
-            let kind: String = header.type_descriptor.to_string().chars().take(40).collect();
+            let kind = quote(&header.type_descriptor.to_string());
             name.broken(&format!(
                 "its entries are {kind}, they must be whole numbers of at most 64 bits, or f4 or f8"
             ))
         })?;
-        Ok(Array { input, name, header, size, decode, part: None })
+        Ok(Array { input, name, header, size, decode, range: None })
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries that the header declares.
     fn count(&self) -> Result<u64, Error> {
         let shape = self.header.shape.iter();
         let count = shape.copied().try_fold(1_u64, |count, length| count.checked_mul(length as u64));
-        count.ok_or_else(|| self.name.broken("its header speaks of more entries than a file can have"))
+        count.ok_or_else(|| self.name.broken("its header declares more entries than a file can hold"))
     }
 
-    /// Hands every entry to `take`, with its index, in the order of the file. `axes` says what they should be.
+    /// Calls `take` with the index and the value of every entry, in the order of the file. `axes` names the axes that are expected.
     fn entries<const N: usize>(
         mut self,
         axes: &str,
         mut take: impl FnMut([usize; N], f64) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let count = self.count()?;
-        let part = self.part.clone().unwrap_or(0..count);
-        let (name, shape) = (self.name, &self.header.shape);
-        let Ok(shape) = <[usize; N]>::try_from(&shape[..]) else {
-            return Err(name.broken(&format!("it has {} axes, it must have {N}: {axes}", shape.len())));
-        };
-        let mut order: Vec<usize> = (0..N).collect();
-        if !self.header.layout.is_fortran() {
-            order.reverse();
-        }
-        let mut index = [0; N];
-        let mut before = part.start;
-        for &axis in &order {
-            index[axis] = (before % shape[axis].max(1) as u64) as usize;
-            before /= shape[axis].max(1) as u64;
-        }
-        let mut left = part.end - part.start;
-        let mut bytes = vec![0; self.size * left.min(ENTRIES_AT_ONCE) as usize];
-        while left > 0 {
-            let bytes = &mut bytes[..self.size * left.min(ENTRIES_AT_ONCE) as usize];
-            self.input.read_exact(bytes).map_err(|error| name.broken(&ending(&error)))?;
+        let (name, count) = (self.name, self.count()?);
+        let range = self.range.clone().unwrap_or(0..count);
+        let mut index = Index::<N>::new(&self.header, range.start).ok_or_else(|| {
+            name.broken(&format!("it has {} axes, it must have {N}: {axes}", self.header.shape.len()))
+        })?;
+        let mut remaining = range.end - range.start;
+        let mut buffer = vec![0; self.size * remaining.min(CHUNK) as usize];
+        while remaining > 0 {
+            let bytes = &mut buffer[..self.size * remaining.min(CHUNK) as usize];
+            self.input.read_exact(bytes).map_err(|error| name.broken(&read_failure(&error)))?;
             let values = (self.decode)(bytes, &self.header);
             let values = values.ok_or_else(|| name.broken("a truth value is neither 0 nor 1"))?;
             for &value in &values {
+                // NaN is not usable either.
                 let usable = value.abs() <= 1e100;
                 if !usable {
-                    return Err(name.wrong(&index, value, "a number of at most 1e100".into()));
+                    return Err(name.bad_entry(&index.current, value, "a number of at most 1e100".into()));
                 }
-                take(index, value)?;
-                for &axis in &order {
-                    index[axis] += 1;
-                    if index[axis] < shape[axis] {
-                        break;
-                    }
-                    index[axis] = 0;
-                }
+                take(index.current, value)?;
+                index.advance();
             }
-            left -= values.len() as u64;
+            remaining -= values.len() as u64;
         }
-        if part.end < count {
+        if range.end < count {
             return Ok(());
         }
         match self.input.read(&mut [0]) {
             Ok(0) => Ok(()),
-            Ok(_) => Err(name.broken("it goes on after the last entry that its header speaks of")),
-            Err(error) => Err(name.broken(&ending(&error))),
+            Ok(_) => Err(name.broken("it has bytes after the last entry that its header declares")),
+            Err(error) => Err(name.broken(&read_failure(&error))),
         }
     }
 }
 
-const ENTRIES_AT_ONCE: u64 = 8192;
+/// The index of an entry, which advances in the order of the file.
+struct Index<const N: usize> {
+    current: [usize; N],
+    shape: [usize; N],
+    /// The axes, the fastest first.
+    order: [usize; N],
+}
 
-/// Why reading ended.
-fn ending(error: &io::Error) -> String {
+impl<const N: usize> Index<N> {
+    /// Returns the index of entry number `at` of the file, or none if the array does not have N axes.
+    fn new(header: &Header, at: u64) -> Option<Index<N>> {
+        let shape = <[usize; N]>::try_from(&header.shape[..]).ok()?;
+        let is_fortran = header.layout.is_fortran();
+        let order = std::array::from_fn(|axis| if is_fortran { axis } else { N - 1 - axis });
+        let (mut current, mut at) = ([0; N], at);
+        for axis in order {
+            let length = shape[axis].max(1) as u64;
+            current[axis] = (at % length) as usize;
+            at /= length;
+        }
+        Some(Index { current, shape, order })
+    }
+
+    fn advance(&mut self) {
+        for axis in self.order {
+            self.current[axis] += 1;
+            if self.current[axis] < self.shape[axis] {
+                break;
+            }
+            self.current[axis] = 0;
+        }
+    }
+}
+
+/// Says why a read failed.
+fn read_failure(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "it ends in the middle".into(),
         _ => error.to_string(),
     }
 }
 
-/// NumPy reads no longer ones, either.
-const LONGEST_HEADER: usize = 10_000;
+/// The largest length of a header in bytes. NumPy has the same limit.
+const MAX_HEADER: usize = 10_000;
 
-/// Reads the header. It is a Python expression, and whoever reads those takes time and stack that double with every bracket
-/// in a bracket; headers of arrays of numbers have one pair of each kind and no more.
-fn header(input: &mut impl Read, name: Name<'_>) -> Result<Header, Error> {
-    let broken = || name.broken("it does not begin as an array of NumPy does");
+/// Reads the header.
+///
+/// The header is a Python expression, and a parser of Python expressions takes time and stack that double with every nested bracket. The
+/// header of an array of numbers has one pair of each kind of brackets, so any other header is refused before it is parsed.
+fn read_header(input: &mut impl Read, name: Name<'_>) -> Result<Header, Error> {
+    let broken = || name.broken("it does not start with the header of a NumPy array");
     let mut start = [0; 8];
-    let mut read = |bytes: &mut [u8]| input.read_exact(bytes).map_err(|error| name.broken(&ending(&error)));
+    let mut read =
+        |bytes: &mut [u8]| input.read_exact(bytes).map_err(|error| name.broken(&read_failure(&error)));
     read(&mut start)?;
-    // The first version has two bytes for the length, the others four.
+    // Version 1 has two bytes for the length, later versions have four.
     let mut length = [0; 4];
     let bytes = if start[6] == 1 { 2 } else { 4 };
     read(&mut length[..bytes])?;
     let count = u32::from_le_bytes(length) as usize;
-    if !start.starts_with(b"\x93NUMPY") || count > LONGEST_HEADER {
+    if !start.starts_with(b"\x93NUMPY") || count > MAX_HEADER {
         return Err(broken());
     }
     let mut text = vec![0; count];
@@ -288,10 +321,10 @@ fn header(input: &mut impl Read, name: Name<'_>) -> Result<Header, Error> {
     Header::from_reader(&mut whole.as_slice()).map_err(|_| broken())
 }
 
-/// Entries of a kind as numbers; none if they are of another kind.
+/// Decodes entries of one type, or returns none if the header names another type.
 type Decode = fn(&[u8], &Header) -> Option<Vec<f64>>;
 
-/// How many bytes an entry has, for each kind.
+/// Size of an entry in bytes and decoder, for each type of entry.
 const KINDS: [(usize, Decode); 11] = [
     (8, |bytes, header| decode(bytes, header, |value: f64| value)),
     (4, |bytes, header| decode::<f32>(bytes, header, f64::from)),

@@ -1,4 +1,4 @@
-//! Opens files, and unpacks those that gzip has packed.
+//! Opens files, and decompresses gzip.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -8,10 +8,13 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::error::Error;
 
-/// How what gzip packs begins.
+/// The first bytes of gzip data.
 pub(crate) const GZIP: &[u8] = &[0x1f, 0x8b];
 
-/// Opens a file, `-` for standard input; what is compressed by gzip is unpacked.
+/// Opens a file for reading. The path `-` is standard input; gzip data is decompressed, whatever the name of the file.
+///
+/// # Errors
+/// [`Error::Read`] if the file cannot be opened.
 pub fn open(path: &Path) -> Result<Box<dyn BufRead>, Error> {
     let cannot_read = |error| Error::Read { file: path.display().to_string(), error };
     let raw: Box<dyn Read> = match path.to_str() {
@@ -19,6 +22,6 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>, Error> {
         _ => Box::new(File::open(path).map_err(cannot_read)?),
     };
     let mut raw = BufReader::with_capacity(1 << 16, raw);
-    let packed = raw.fill_buf().map_err(cannot_read)?.starts_with(GZIP);
-    Ok(if packed { Box::new(BufReader::new(MultiGzDecoder::new(raw))) } else { Box::new(raw) })
+    let compressed = raw.fill_buf().map_err(cannot_read)?.starts_with(GZIP);
+    Ok(if compressed { Box::new(BufReader::new(MultiGzDecoder::new(raw))) } else { Box::new(raw) })
 }

@@ -1,4 +1,4 @@
-//! Parquet files, as Arrow's record batches.
+//! Reads Parquet files, as Apache Arrow record batches.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -11,7 +11,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
-use parquet::basic::{ConvertedType, LogicalType, Type as Physical};
+use parquet::basic::{Compression, ConvertedType, LogicalType, Type as Physical};
 use parquet::column::page::Page;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{FileMetaData, ParquetMetaData};
@@ -21,16 +21,19 @@ use tensornoodl::Team;
 use tensornoodl::parallel::rank_range;
 
 use crate::error::Error;
-use crate::input::arrow::Rows;
-use crate::input::row::{Push, places};
+use crate::input::arrow::BatchPusher;
+use crate::input::row::{Push, positions};
 
-/// Rows of a batch.
+/// Number of rows of a batch.
 const BATCH: usize = 1 << 13;
 
-/// Bytes that values of a fixed length may have. A reader takes memory for a batch of them, whether they are there or not.
-const LONGEST: i32 = 1 << 12;
+/// The largest size in bytes of values of a fixed length. The reader allocates memory for a whole batch of them, even if the file has none.
+const MAX_FIXED_LENGTH: i32 = 1 << 12;
 
-/// Reads all rows, or the share of a rank in them; messages count them as lines.
+/// Pushes the rows that this rank reads. Messages count rows as lines.
+///
+/// # Errors
+/// If the file is damaged, a codec is not built in, a column is missing or has a type that is not supported, or `push` fails.
 pub(crate) fn rows(
     input: File,
     file: &str,
@@ -45,70 +48,88 @@ pub(crate) fn rows(
     let reader = guarded(|| SerializedFileReader::new(again)).ok_or_else(contradiction)?.map_err(failed)?;
     let schema = reader.metadata().file_metadata().schema();
     let known: Vec<String> = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
-    let places = places(columns, &known, file)?;
+    let positions = positions(columns, &known, file)?;
+    check_codecs(reader.metadata(), columns, file)?;
     let groups = reader.metadata().row_groups().iter().map(|group| group.num_rows().max(0) as u64);
-    let part = Part::of(groups, team);
-    guarded(|| check_dictionaries(&reader, &part.groups, columns))
+    let selection = Selection::of(groups, team);
+    guarded(|| check_dictionaries(&reader, &selection.groups, columns))
         .ok_or_else(contradiction)?
         .map_err(failed)?;
-    let batches = guarded(|| batches(input, reader.metadata(), &places, &part));
+    let batches = guarded(|| batches(input, reader.metadata(), &positions, &selection));
     let mut batches = batches.ok_or_else(contradiction)?.map_err(failed)?;
-    let mut rows = Rows::new(&batches.schema(), file, columns, push)?;
-    rows.next += part.first;
+    let mut pusher = BatchPusher::new(&batches.schema(), file, columns, push)?;
+    pusher.next += selection.first;
     while let Some(batch) = guarded(|| batches.next()).ok_or_else(contradiction)? {
-        let batch = batch.map_err(|error| broken(format!("rows from {}: {error}", rows.next)))?;
-        rows.push(&batch)?;
+        let batch = batch.map_err(|error| broken(format!("rows from {}: {error}", pusher.next)))?;
+        pusher.push(&batch)?;
     }
     Ok(())
 }
 
-/// Rows that are read.
-struct Part {
-    /// How many rows stand before them.
+/// The rows that a rank reads.
+struct Selection {
+    /// Number of rows before them.
     first: u64,
-    /// The groups of rows that they are in; unless they are all, how many rows of the first one stand before them, and how many
-    /// they are.
+    /// The row groups that contain them.
     groups: Vec<usize>,
+    /// How many rows of the first group to skip, and how many rows to read. None for all rows of the groups.
     cut: Option<(usize, usize)>,
 }
 
-impl Part {
-    /// The share of a rank, where groups have so many rows.
-    fn of(groups: impl Iterator<Item = u64>, team: &dyn Team) -> Part {
-        let starts: Vec<u64> = std::iter::once(0)
-            .chain(groups.scan(0_u64, |sum, rows| {
-                *sum = sum.saturating_add(rows);
-                Some(*sum)
-            }))
-            .collect();
+impl Selection {
+    /// Returns the rows of this rank, where `groups` yields the number of rows of each row group.
+    fn of(groups: impl Iterator<Item = u64>, team: &dyn Team) -> Selection {
+        let ends = groups.scan(0_u64, |sum, rows| {
+            *sum = sum.saturating_add(rows);
+            Some(*sum)
+        });
+        let starts: Vec<u64> = std::iter::once(0).chain(ends).collect();
         let own = rank_range(team, starts[starts.len() - 1]);
-        let has = |group: &usize| starts[*group] < own.end && starts[*group + 1] > own.start;
-        let groups: Vec<usize> = (0..starts.len() - 1).filter(has).collect();
+        let overlaps = |group: &usize| starts[*group] < own.end && starts[*group + 1] > own.start;
+        let groups: Vec<usize> = (0..starts.len() - 1).filter(overlaps).collect();
         let skipped = groups.first().map_or(0, |group| own.start - starts[*group]) as usize;
         let cut = (team.size() > 1).then_some((skipped, (own.end - own.start) as usize));
-        Part { first: own.start, groups, cut }
+        Selection { first: own.start, groups, cut }
     }
 }
 
-/// The columns at these places. Their types are those of the file, not those of a schema of Arrow's that it may have beside its own.
+/// Checks that the codecs of the columns are built in.
+///
+/// # Errors
+/// [`Error::Codec`] with the first codec that is not.
+fn check_codecs(metadata: &ParquetMetaData, columns: &[String], file: &str) -> Result<(), Error> {
+    for chunk in metadata.row_groups().iter().flat_map(|group| group.columns()) {
+        let column = chunk.column_path().parts().first().filter(|name| columns.contains(name));
+        if let (Some(column), Some((codec, optional))) = (column, missing_codec(chunk.compression())) {
+            let (file, column, codec) = (file.into(), column.clone(), codec.into());
+            return Err(Error::Codec { file, column, codec, optional });
+        }
+    }
+    Ok(())
+}
+
+/// Returns the name of a codec that this build does not have, and whether the feature `all-codecs` adds it.
+fn missing_codec(codec: Compression) -> Option<(&'static str, bool)> {
+    let optional = |name| (!cfg!(feature = "all-codecs")).then_some((name, true));
+    match codec {
+        Compression::BROTLI(_) => optional("brotli"),
+        Compression::LZ4 | Compression::LZ4_RAW => optional("lz4"),
+        Compression::LZO => Some(("lzo", false)),
+        Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::GZIP(_) | Compression::ZSTD(_) => None,
+    }
+}
+
+/// Opens the selected rows of the columns at the given positions.
+///
+/// The types of the columns come from the Parquet schema. The Arrow schema that a file can also have is ignored.
 fn batches(
     input: File,
     metadata: &ParquetMetaData,
-    places: &[usize],
-    part: &Part,
+    positions: &[usize],
+    selection: &Selection,
 ) -> Result<ParquetRecordBatchReader, ParquetError> {
     let file = metadata.file_metadata();
-    for field in places.iter().map(|place| &file.schema().get_fields()[*place]) {
-        if let Type::PrimitiveType { physical_type: Physical::FIXED_LEN_BYTE_ARRAY, type_length, .. } =
-            **field
-            && type_length > LONGEST
-        {
-            return Err(ParquetError::General(format!(
-                "column {:?} has values of {type_length} bytes, at most {LONGEST} are taken",
-                field.name()
-            )));
-        }
-    }
+    check_lengths(file.schema(), positions)?;
     let file = FileMetaData::new(
         file.version(),
         file.num_rows(),
@@ -122,9 +143,9 @@ fn batches(
     let plain = ArrowReaderMetadata::try_new(metadata.clone(), options.clone())?;
     let fields = plain.schema().fields().iter().zip(metadata.file_metadata().schema().get_fields());
     let field = |(field, own): (&Arc<Field>, &Arc<Type>)| match field.data_type() {
-        // Not copied for each row.
+        // Views are not copied for each row.
         DataType::Binary => field.as_ref().clone().with_data_type(DataType::BinaryView),
-        // Nanoseconds reach from 1677 to 2262 only.
+        // The default unit, nanoseconds, reaches only from 1677 to 2262.
         _ if own.is_primitive() && own.get_physical_type() == Physical::INT96 => {
             field.as_ref().clone().with_data_type(DataType::Timestamp(TimeUnit::Millisecond, None))
         }
@@ -133,15 +154,32 @@ fn batches(
     let schema = Schema::new(fields.map(field).collect::<Vec<_>>());
     let metadata = ArrowReaderMetadata::try_new(metadata, options.with_schema(Arc::new(schema)))?;
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(input, metadata);
-    let wanted = ProjectionMask::roots(builder.parquet_schema(), places.iter().copied());
-    let builder = builder.with_projection(wanted).with_batch_size(BATCH).with_row_groups(part.groups.clone());
-    match part.cut {
+    let wanted = ProjectionMask::roots(builder.parquet_schema(), positions.iter().copied());
+    let builder =
+        builder.with_projection(wanted).with_batch_size(BATCH).with_row_groups(selection.groups.clone());
+    match selection.cut {
         Some((skipped, rows)) => builder.with_offset(skipped).with_limit(rows).build(),
         None => builder.build(),
     }
 }
 
-/// The schema with bytes where it has text: [`Rows`] looks whether they are text, and can tell which row's are not.
+/// Checks that values of a fixed length have at most [`MAX_FIXED_LENGTH`] bytes.
+fn check_lengths(schema: &Type, positions: &[usize]) -> Result<(), ParquetError> {
+    for field in positions.iter().map(|position| &schema.get_fields()[*position]) {
+        if let Type::PrimitiveType { physical_type: Physical::FIXED_LEN_BYTE_ARRAY, type_length, .. } =
+            **field
+            && type_length > MAX_FIXED_LENGTH
+        {
+            return Err(ParquetError::General(format!(
+                "column {:?} has values of {type_length} bytes, at most {MAX_FIXED_LENGTH} are taken",
+                field.name()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the schema with bytes instead of text. [`BatchPusher`] checks that they are UTF-8, and names the row that is not.
 fn without_text(schema: &Type) -> Result<Type, ParquetError> {
     let field = |field: &Arc<Type>| {
         let info = field.get_basic_info();
@@ -157,7 +195,9 @@ fn without_text(schema: &Type) -> Result<Type, ParquetError> {
     Type::group_type_builder(schema.name()).with_fields(fields).build()
 }
 
-/// Looks at all pages of some groups of rows once before. A dictionary with more values than bytes has none; whoever believes it takes all memory that there is.
+/// Checks the sizes of the dictionaries of some row groups.
+///
+/// A dictionary cannot have more values than bytes. The Parquet crate would allocate memory for as many values as the file declares.
 fn check_dictionaries(
     reader: &SerializedFileReader<File>,
     groups: &[usize],
@@ -189,8 +229,10 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What the Parquet crate does; none if it panics, as it does for some files whose parts contradict each other. To tell those before
-/// is to read them, so the panic is caught, and nothing is printed about it. What it worked on must not be used after.
+/// Returns the result of `work`, or none if it panics. No message is printed about the panic.
+///
+/// The Parquet crate panics for some files whose parts contradict each other, and only reading such a file can tell. The values that `work`
+/// was changing when it panicked must not be used afterwards.
 fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     static SILENCE: Once = Once::new();
     SILENCE.call_once(|| {
@@ -202,7 +244,7 @@ fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
         }));
     });
     GUARDED.set(true);
-    let done = panic::catch_unwind(AssertUnwindSafe(work));
+    let result = panic::catch_unwind(AssertUnwindSafe(work));
     GUARDED.set(false);
-    done.ok()
+    result.ok()
 }

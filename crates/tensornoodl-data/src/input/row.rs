@@ -1,72 +1,81 @@
-//! Rows of tables, and the fields in them.
+//! Rows of a table: their columns, their fields, and where they stand in a file.
 
 use crate::error::Error;
 
-/// Columns of a table that is an array: indices along its axes, and the value of an entry.
+/// The columns of an array that is read as a table: the index along each of its three axes, and the value of the entry.
 pub const ARRAY_COLUMNS: [&str; 4] = ["1", "2", "3", "value"];
 
-/// Where a field stands, for messages.
+/// The position of a row in a file, for error messages.
 #[derive(Debug, Clone, Copy)]
 pub struct At<'a> {
-    /// The file.
+    /// Name of the file.
     pub file: &'a str,
-    /// The line, or the row where a file has no lines; from 1.
+    /// Line number, from 1. A format without lines has the row number instead.
     pub line: u64,
 }
 
-/// Takes the fields of a row, one for each column that was asked for.
+/// The function that a reader calls for each row, with one field for each column that was asked for.
 pub(crate) type Push<'a> = dyn FnMut(&[&str], At<'_>) -> Result<(), Error> + 'a;
 
-/// Where each column stands among those of an array.
-pub(crate) fn array_places(columns: &[String], file: &str) -> Result<Vec<usize>, Error> {
-    places(columns, &ARRAY_COLUMNS.map(str::to_owned), file)
+/// The largest number of characters of a value that a message quotes. A value can be anything, and a message is one line.
+const QUOTED: usize = 40;
+
+/// Shortens a value for a message.
+pub(crate) fn quote(value: &str) -> String {
+    value.chars().take(QUOTED).collect()
 }
 
-/// Where each column stands among those that there are.
-pub(crate) fn places(columns: &[String], known: &[String], file: &str) -> Result<Vec<usize>, Error> {
-    let place = |column: &String| {
-        let place = known.iter().position(|name| name == column);
+/// Returns the position of each column among [`ARRAY_COLUMNS`].
+pub(crate) fn array_positions(columns: &[String], file: &str) -> Result<Vec<usize>, Error> {
+    positions(columns, &ARRAY_COLUMNS.map(str::to_owned), file)
+}
+
+/// Returns the position of each column among the columns that the table has.
+///
+/// # Errors
+/// If a column is missing, or if the table has two columns of that name.
+pub(crate) fn positions(columns: &[String], known: &[String], file: &str) -> Result<Vec<usize>, Error> {
+    let position = |column: &String| {
         if known.iter().filter(|name| *name == column).count() > 1 {
             let what = format!("it has two columns named {column}");
             return Err(Error::Format { file: file.into(), format: "a table", what });
         }
-        place.ok_or_else(|| Error::Column {
+        let position = known.iter().position(|name| name == column);
+        position.ok_or_else(|| Error::Column {
             file: file.into(),
             column: column.clone(),
             known: known.to_vec(),
         })
     };
-    columns.iter().map(place).collect()
+    columns.iter().map(position).collect()
 }
 
-/// A field as text.
+/// Returns a field as text.
+///
+/// # Errors
+/// If the bytes are not UTF-8.
 pub(crate) fn text<'a>(bytes: &'a [u8], column: &str, at: At<'_>) -> Result<&'a str, Error> {
-    std::str::from_utf8(bytes).map_err(|_| Error::Field {
-        file: at.file.into(),
-        line: at.line,
-        column: column.into(),
-        value: String::from_utf8_lossy(bytes).chars().take(40).collect(),
-        rule: "text in UTF-8".into(),
-    })
+    std::str::from_utf8(bytes)
+        .map_err(|_| bad_field(&String::from_utf8_lossy(bytes), column, at, "text in UTF-8"))
 }
 
-/// The number that a field holds.
+/// Parses a field as a number.
+///
+/// # Errors
+/// If the field is not a number, or its magnitude is above 1e100.
 pub(crate) fn number(text: &str, column: &str, at: At<'_>) -> Result<f64, Error> {
-    let finite = |number: &f64| number.abs() <= 1e100;
-    text.trim()
-        .parse()
-        .ok()
-        .filter(finite)
-        .ok_or_else(|| wrong(text, column, at, "a number of at most 1e100"))
+    let usable = |number: &f64| number.abs() <= 1e100;
+    let number = text.trim().parse().ok().filter(usable);
+    number.ok_or_else(|| bad_field(text, column, at, "a number of at most 1e100"))
 }
 
-pub(crate) fn wrong(text: &str, column: &str, at: At<'_>, rule: &str) -> Error {
+/// The error of a field that breaks a rule.
+pub(crate) fn bad_field(text: &str, column: &str, at: At<'_>, rule: &str) -> Error {
     Error::Field {
         file: at.file.into(),
         line: at.line,
         column: column.into(),
-        // A field may be anything; a message is one line.
-        value: text.chars().take(40).collect(),
+        value: quote(text),
         rule: rule.into(),
     }
 }

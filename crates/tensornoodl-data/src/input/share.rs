@@ -1,57 +1,63 @@
-//! Shares of a text: each rank reads the records of its own part of a file.
+//! Divides a text file among the ranks of a team: each rank reads the records that start in its own range of bytes.
 //!
-//! Where a record ends can only be told by who knows whether a quote is open, which depends on all that stands before. So every
-//! rank first looks at what its bytes would do to someone who comes to them in any state; these effects, one after the other,
-//! say in which state everyone comes to his.
+//! A line end inside quotes does not end a record of CSV, and whether a quote is open depends on everything before it. So every rank first
+//! computes what its bytes do to a parser that reaches them in any state. Composed in the order of the ranks, these effects tell every rank
+//! in which state a parser reaches its range.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use tensornoodl::Team;
-use tensornoodl::parallel::{agree, get, put, rank_range};
+use tensornoodl::parallel::{agree, gather, rank_range};
 
 use crate::error::Error;
 use crate::input::open::{self, GZIP};
 
-/// What a rank reads of a file.
+/// The part of a file that a rank reads.
 #[derive(Debug)]
-pub(crate) enum Part {
-    /// All of it, alone.
+pub(crate) enum Share {
+    /// The whole file: there is one rank.
     Whole,
-    /// All of it, but takes only every so manyth row: what is packed cannot be cut.
-    Turns,
-    /// Records from here to there, after a head that everyone reads.
+    /// The whole file, of which the rank takes every n-th row, where n is the number of ranks. Compressed files are shared this way.
+    EveryNth,
+    /// The records in a range of bytes, after a header that every rank reads.
     Records {
-        head: Vec<u8>,
+        header: Vec<u8>,
         range: Range<u64>,
-        /// By how many lines those of `range` are further down than if they stood behind the head.
+        /// Number of lines between the header and `range`.
         shift: u64,
     },
 }
 
-/// Text whose records are lines, or CSV, with a first line that is everyone's and quotes that may hold lines.
+/// How a text file is divided into records.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Text {
+    /// Every line is a record.
     Lines,
+    /// The first record is the header, and quoted fields can contain line ends.
     Csv,
 }
 
-/// Where one is in a record: at the start of a field, in a plain one, in one with quotes, or after a quote in there, which closes it
-/// unless another one follows.
+/// The state of a CSV parser between two bytes.
 type State = u8;
+/// At the start of a field.
 const START: State = 0;
+/// Inside a field without quotes.
 const PLAIN: State = 1;
+/// Inside quotes.
 const QUOTED: State = 2;
+/// After a quote inside quotes. It closes the field unless another quote follows.
 const CLOSED: State = 3;
 
-/// What some text does: for each state before it, the one after it.
+/// What some text does to a parser: for each state before the text, the state after it.
 type Effect = [State; 4];
 const NO_EFFECT: Effect = [START, PLAIN, QUOTED, CLOSED];
 
 impl Text {
-    /// As the csv crate reads: quotes count at the start of a field only, and double within.
+    /// Returns the state after a byte. As in the crate csv, a quote opens a field only at its start, and is doubled inside.
     fn next(self, state: State, byte: u8) -> State {
         match (state, byte) {
             (_, b'"') if self == Text::Lines => PLAIN,
@@ -84,97 +90,49 @@ impl Text {
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// Pieces in which a file is looked through.
-const PIECE: u64 = 1 << 16;
+/// The largest number of bytes that are scanned at a time.
+const CHUNK: u64 = 1 << 16;
 
-impl Part {
-    /// The part of this rank. All ranks ask; what is wrong on one of them is an error on all.
-    pub(crate) fn of(team: &dyn Team, path: &Path, text: Text) -> Result<Part, Error> {
+/// The largest length of a header in bytes. The reader refuses a header that is longer.
+const MAX_HEADER: u64 = 1 << 25;
+
+/// Where the records of a rank start.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Start {
+    byte: u64,
+    /// Number of lines before that byte.
+    lines: u64,
+}
+
+impl Share {
+    /// Returns the share of this rank. All ranks call this function together.
+    ///
+    /// # Errors
+    /// If one rank cannot read the file, all ranks return an error.
+    pub(crate) fn of(team: &dyn Team, path: &Path, text: Text) -> Result<Share, Error> {
         if team.size() == 1 {
-            return Ok(Part::Whole);
+            return Ok(Share::Whole);
         }
         let name = path.display().to_string();
-        let failed = |error| Error::Read { file: name.clone(), error };
-        let opened = agree(team, look(path))?;
-        let lengths: Vec<u64> = team
-            .gather(opened.length.to_le_bytes().to_vec())
-            .iter()
-            .map(|bytes| get(&mut &bytes[..]))
-            .collect();
+        let Opened { file, length, compressed, text_start } = agree(team, Opened::new(path))?;
+        let lengths = gather(team, length);
         if let Some(rank) = lengths.iter().position(|length| *length != lengths[0]) {
             return Err(Error::Differs { file: name, first: lengths[0], rank, bytes: lengths[rank] });
         }
-        if opened.packed {
-            return Ok(Part::Turns);
+        if compressed {
+            return Ok(Share::EveryNth);
         }
-        let Opened { mut file, length, first, .. } = opened;
         let own = rank_range(team, length);
-        let own = own.start.max(first)..own.end.max(first);
-
-        // What my bytes do, and how many lines they have.
-        let effects = |file: &mut File| {
-            let (mut effect, mut lines) = (NO_EFFECT, 0);
-            pieces(file, own.clone(), |piece| {
-                let next = text.effect(piece);
-                effect = effect.map(|state| next[state as usize]);
-                lines += newlines(piece);
-                None::<()>
-            })?;
-            Ok((effect, lines))
-        };
-        let (effect, lines) = agree(team, effects(&mut file).map_err(failed))?;
-        let mut parcel = Vec::new();
-        effect.iter().for_each(|state| put(&mut parcel, u64::from(*state)));
-        put(&mut parcel, lines);
-        let (mut state, mut above) = (START, 0);
-        for parcel in &team.gather(parcel)[..team.rank()] {
-            let words: [u64; 5] = std::array::from_fn(|at| get(&mut &parcel[8 * at..]));
-            state = words[state as usize] as State;
-            above += words[4];
-        }
-
-        // A record that others have begun is theirs; mine begin where it ends. The first one of CSV is everyone's.
-        let mut find = |file: &mut File| {
-            if text == Text::Lines && team.rank() == 0 {
-                return Ok((0, 0));
-            }
-            let mut begin = own.start;
-            let mut empty = team.rank() == 0;
-            let found = pieces(file, own.start..length, |piece| {
-                let end = piece.iter().position(|byte| {
-                    let ends = text.ends(state, *byte);
-                    state = text.next(state, *byte);
-                    empty &= ends;
-                    ends && !empty
-                });
-                let read = end.map_or(piece.len(), |end| end + 1);
-                begin += read as u64;
-                above += newlines(&piece[..read]);
-                end
-            });
-            found.map(|_| (begin, above))
-        };
-        let (begin, above) = agree(team, find(&mut file).map_err(failed))?;
-        let mut parcel = Vec::new();
-        put(&mut parcel, begin);
-        put(&mut parcel, above);
-        let begins: Vec<[u64; 2]> = team
-            .gather(parcel)
-            .iter()
-            .map(|parcel| [get(&mut &parcel[..]), get(&mut &parcel[8..])])
-            .collect();
-        let begin = |rank: usize| begins.get(rank).map_or([length, 0], |begin| *begin.max(&begins[0]));
-        let ([begin, above], [end, _]) = (begin(team.rank()), begin(team.rank() + 1));
-        let mut head = Vec::new();
-        let read =
-            file.rewind().and_then(|()| file.take(begins[0][0].min(LONGEST_HEAD)).read_to_end(&mut head));
-        agree(team, read.map_err(failed))?;
-        Ok(Part::Records { head, range: begin..end, shift: above - begins[0][1] })
+        let own = own.start.max(text_start)..own.end.max(text_start);
+        Scanner { team, text, file, name, length, own }.share()
     }
 
-    /// What is to be read, and by how many lines it is further down than it seems.
+    /// Opens the share for reading. Also returns the number of lines that the reader must add to its line numbers.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if the file cannot be opened.
     pub(crate) fn open(&self, path: &Path) -> Result<(Box<dyn BufRead>, u64), Error> {
-        let Part::Records { head, range, shift } = self else {
+        let Share::Records { header, range, shift } = self else {
             return Ok((open::open(path)?, 0));
         };
         let seek = || {
@@ -183,68 +141,155 @@ impl Part {
             Ok(BufReader::with_capacity(1 << 16, file.take(range.end - range.start)))
         };
         let body = seek().map_err(|error| Error::Read { file: path.display().to_string(), error })?;
-        Ok((Box::new(io::Cursor::new(head.clone()).chain(body)), *shift))
+        Ok((Box::new(io::Cursor::new(header.clone()).chain(body)), *shift))
     }
 }
 
-/// What is longer is no head, and whoever reads it will say so.
-const LONGEST_HEAD: u64 = 1 << 25;
-
+/// A file that several ranks can read.
 struct Opened {
     file: File,
+    /// Length of the file in bytes.
     length: u64,
-    packed: bool,
-    /// Where the text begins.
-    first: u64,
+    compressed: bool,
+    /// Position of the first byte after a byte-order mark.
+    text_start: u64,
 }
 
-fn look(path: &Path) -> Result<Opened, Error> {
-    let name = || path.display().to_string();
-    let opened = || {
-        // To open a pipe is to wait for who writes to it.
-        let about = path.metadata()?;
-        if !about.is_file() && !about.is_dir() {
+impl Opened {
+    fn new(path: &Path) -> Result<Opened, Error> {
+        if path.as_os_str() == "-" {
+            return Err(Error::Once { file: "standard input".into() });
+        }
+        let name = || path.display().to_string();
+        match Opened::regular(path) {
+            Ok(Some(opened)) => Ok(opened),
+            Ok(None) => Err(Error::Once { file: name() }),
+            Err(error) => Err(Error::Read { file: name(), error }),
+        }
+    }
+
+    /// Opens the file, unless it is a pipe or a device: to open a pipe is to wait for the process that writes to it.
+    fn regular(path: &Path) -> io::Result<Option<Opened>> {
+        let metadata = path.metadata()?;
+        if !metadata.is_file() && !metadata.is_dir() {
             return Ok(None);
         }
         let mut file = File::open(path)?;
         let mut start = Vec::new();
-        Read::by_ref(&mut file).take(3).read_to_end(&mut start)?;
-        let first = if start == BOM { 3 } else { 0 };
-        Ok(Some(Opened { file, length: about.len(), packed: start.starts_with(GZIP), first }))
-    };
-    if path.as_os_str() == "-" {
-        return Err(Error::Once { file: "standard input".into() });
-    }
-    match opened() {
-        Ok(Some(opened)) => Ok(opened),
-        Ok(None) => Err(Error::Once { file: name() }),
-        Err(error) => Err(Error::Read { file: name(), error }),
+        Read::by_ref(&mut file).take(BOM.len() as u64).read_to_end(&mut start)?;
+        let text_start = if start == BOM { BOM.len() as u64 } else { 0 };
+        Ok(Some(Opened { file, length: metadata.len(), compressed: start.starts_with(GZIP), text_start }))
     }
 }
 
-fn newlines(bytes: &[u8]) -> u64 {
+/// Finds the records of a rank.
+struct Scanner<'a> {
+    team: &'a dyn Team,
+    text: Text,
+    file: File,
+    name: String,
+    /// Length of the file in bytes.
+    length: u64,
+    /// The bytes of this rank.
+    own: Range<u64>,
+}
+
+impl Scanner<'_> {
+    fn share(mut self) -> Result<Share, Error> {
+        let scanned = self.scan_own();
+        let (effect, lines) = self.agree(scanned)?;
+        let (mut state, mut lines_before) = (START, 0);
+        for (effect, lines) in &gather(self.team, (effect, lines))[..self.team.rank()] {
+            state = effect[usize::from(state)];
+            lines_before += lines;
+        }
+        let found = self.first_record(state, lines_before);
+        let starts = gather(self.team, self.agree(found)?);
+        // A header can reach into the ranges of other ranks.
+        let end = Start { byte: self.length, lines: 0 };
+        let start = |rank: usize| starts.get(rank).map_or(end, |start| *start.max(&starts[0]));
+        let (first, next) = (start(self.team.rank()), start(self.team.rank() + 1));
+        let header = self.header(starts[0].byte);
+        let header = self.agree(header)?;
+        Ok(Share::Records { header, range: first.byte..next.byte, shift: first.lines - starts[0].lines })
+    }
+
+    /// Returns what the bytes of this rank do to a parser, and how many line feeds they have.
+    fn scan_own(&mut self) -> io::Result<(Effect, u64)> {
+        let (mut effect, mut lines) = (NO_EFFECT, 0);
+        let text = self.text;
+        chunks(&mut self.file, self.own.clone(), |chunk| {
+            let next = text.effect(chunk);
+            effect = effect.map(|state| next[usize::from(state)]);
+            lines += line_feeds(chunk);
+            None::<()>
+        })?;
+        Ok((effect, lines))
+    }
+
+    /// Finds the first record that starts in the bytes of this rank, which a parser reaches in the state `state`.
+    ///
+    /// A record belongs to the rank where it starts. The first record of CSV is the header, so the records of rank 0 start after it.
+    fn first_record(&mut self, mut state: State, mut lines: u64) -> io::Result<Start> {
+        let is_first = self.team.rank() == 0;
+        if self.text == Text::Lines && is_first {
+            return Ok(Start { byte: 0, lines: 0 });
+        }
+        let mut byte = self.own.start;
+        // Empty lines before the header are no records.
+        let mut only_line_ends = is_first;
+        let text = self.text;
+        chunks(&mut self.file, self.own.start..self.length, |chunk| {
+            let end = chunk.iter().position(|byte| {
+                let ends = text.ends(state, *byte);
+                state = text.next(state, *byte);
+                only_line_ends &= ends;
+                ends && !only_line_ends
+            });
+            let read = end.map_or(chunk.len(), |end| end + 1);
+            byte += read as u64;
+            lines += line_feeds(&chunk[..read]);
+            end
+        })?;
+        Ok(Start { byte, lines })
+    }
+
+    /// Reads everything before the records of rank 0.
+    fn header(&mut self, length: u64) -> io::Result<Vec<u8>> {
+        let mut header = Vec::new();
+        self.file.rewind()?;
+        Read::by_ref(&mut self.file).take(length.min(MAX_HEADER)).read_to_end(&mut header)?;
+        Ok(header)
+    }
+
+    fn agree<T>(&self, result: io::Result<T>) -> Result<T, Error> {
+        agree(self.team, result.map_err(|error| Error::Read { file: self.name.clone(), error }))
+    }
+}
+
+fn line_feeds(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
-/// Hands out some bytes of a file piece by piece, until `each` has found what it looks for.
-fn pieces<T>(
+/// Calls `each` with the bytes of `range` chunk by chunk, until it returns something.
+fn chunks<T>(
     file: &mut File,
     range: Range<u64>,
     mut each: impl FnMut(&[u8]) -> Option<T>,
 ) -> io::Result<Option<T>> {
     file.seek(SeekFrom::Start(range.start))?;
-    let mut piece = Vec::new();
-    let mut left = range.end - range.start;
-    while left > 0 {
-        piece.clear();
-        let read = Read::by_ref(file).take(left.min(PIECE)).read_to_end(&mut piece)?;
+    let mut chunk = Vec::new();
+    let mut remaining = range.end - range.start;
+    while remaining > 0 {
+        chunk.clear();
+        let read = Read::by_ref(file).take(remaining.min(CHUNK)).read_to_end(&mut chunk)?;
         if read == 0 {
             break;
         }
-        if let Some(found) = each(&piece) {
+        if let Some(found) = each(&chunk) {
             return Ok(Some(found));
         }
-        left -= read as u64;
+        remaining -= read as u64;
     }
     Ok(None)
 }

@@ -1,4 +1,6 @@
-//! FROSTT's text format, `.tns`: a line for each entry, its indices and its value, `#` for comments.
+//! Reads `.tns`, the text format of FROSTT.
+//!
+//! A line has the three indices of an entry and its value, separated by blanks. A `#` starts a comment.
 
 use std::io::{BufRead, Read};
 
@@ -6,18 +8,18 @@ use tensornoodl::{Shape, Tensor};
 
 use crate::error::Error;
 pub use crate::input::open::open;
-use crate::input::row::{At, Push, array_places};
+use crate::input::row::{At, Push, array_positions, quote};
 
-/// Which column of a line holds what; the value comes last.
+/// Which column of a line is which axis. The value is the last column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// Column of the feature index, from 1.
     pub feature: usize,
-    /// Column of the row index.
+    /// Column of the row index, from 1.
     pub row: usize,
-    /// Column of the col index.
+    /// Column of the col index, from 1.
     pub col: usize,
-    /// The first index of an axis, 0 or 1.
+    /// The smallest index of every axis, 0 or 1.
     pub base: usize,
 }
 
@@ -28,7 +30,10 @@ impl Default for Layout {
 }
 
 impl Layout {
-    /// Columns 1, 2 and 3, each once.
+    /// Checks that the axes are the columns 1, 2 and 3 in some order, and that the base is 0 or 1.
+    ///
+    /// # Errors
+    /// [`tensornoodl::Error::Parameter`] with the value that is wrong.
     pub fn check(&self) -> Result<(), Error> {
         let mut columns = [self.feature, self.row, self.col];
         columns.sort_unstable();
@@ -46,51 +51,57 @@ impl Layout {
     }
 }
 
-/// Entries of one tensor, as a file has them.
+/// The entries of one tensor, in the order of the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entries {
     shape: Shape,
-    /// (feature, row, col, value).
+    /// Feature index, row index, col index and value of each entry.
     values: Vec<(usize, usize, usize, f64)>,
     fibers: usize,
 }
 
 impl Entries {
-    /// The smallest shape that holds all of them.
+    /// Returns the smallest shape that holds all entries.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Number of places that have entries.
+    /// Returns the number of places that have entries.
     pub fn fibers(&self) -> usize {
         self.fibers
     }
 
-    /// About how many bytes the tensor takes.
+    /// Returns the approximate size of the tensor in bytes.
     pub fn bytes(&self) -> f64 {
         8.0 * self.shape.features as f64 * self.fibers as f64
     }
 
-    /// The tensor. Entries at the same position are added.
+    /// Builds the tensor. Entries at the same position are added.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] if the tensor is too large.
     pub fn tensor(&self) -> Result<Tensor<'static>, Error> {
         Ok(Tensor::from_triplets(self.shape, &self.values)?)
     }
 }
 
-/// A file whose lines are longer is something else.
-const LONGEST_LINE: u64 = 1 << 16;
+/// The largest length of a line in bytes. A file with a longer line is not `.tns`.
+const MAX_LINE: u64 = 1 << 16;
 
-/// Reads all lines. `file` is the name that messages give it.
+/// Reads all entries of a tensor. `file` is the name of the input in messages.
+///
+/// # Errors
+/// If the layout is wrong, a line cannot be parsed, or there are no entries.
 pub fn read(input: impl BufRead, file: &str, layout: &Layout) -> Result<Entries, Error> {
     layout.check()?;
     let mut names = [""; 3];
@@ -101,8 +112,8 @@ pub fn read(input: impl BufRead, file: &str, layout: &Layout) -> Result<Entries,
     }
     let mut shape = Shape { features: 0, rows: 0, cols: 0 };
     let mut values = Vec::new();
-    let range = (layout.base, u32::MAX as usize - 1 + layout.base);
-    lines(input, 0, file, names, range, |line| {
+    let parser = Parser { file, names, lowest: layout.base, highest: u32::MAX as usize - 1 + layout.base };
+    parser.lines(input, 0, |line| {
         let index = |column: usize| line.indices[column - 1] - layout.base;
         let (feature, row, col) = (index(layout.feature), index(layout.row), index(layout.col));
         shape.features = shape.features.max(feature + 1);
@@ -120,9 +131,9 @@ pub fn read(input: impl BufRead, file: &str, layout: &Layout) -> Result<Entries,
     Ok(Entries { shape, values, fibers: places.len() })
 }
 
-/// Reads all lines as rows of a table. Its indices are labels, so it does not matter where they start.
+/// Pushes all entries as rows of a table with the columns [`ARRAY_COLUMNS`](crate::table::ARRAY_COLUMNS).
 ///
-/// The lines are further down by `shift` than they seem.
+/// Indices are labels here, so they can start at 0 or 1. `shift` is added to all line numbers.
 pub(crate) fn rows(
     input: impl BufRead,
     shift: u64,
@@ -130,72 +141,90 @@ pub(crate) fn rows(
     columns: &[String],
     push: &mut Push<'_>,
 ) -> Result<(), Error> {
-    let places = array_places(columns, file)?;
-    let range = (0, u32::MAX as usize);
-    lines(input, shift, file, ["index 1", "index 2", "index 3"], range, |line| {
-        let fields: Vec<&str> = places.iter().map(|place| line.fields[*place]).collect();
+    let positions = array_positions(columns, file)?;
+    let names = ["index 1", "index 2", "index 3"];
+    let parser = Parser { file, names, lowest: 0, highest: u32::MAX as usize };
+    parser.lines(input, shift, |line| {
+        let fields: Vec<&str> = positions.iter().map(|position| line.fields[*position]).collect();
         push(&fields, At { file, line: line.number })
     })
 }
 
 /// A line that holds an entry.
 struct Line<'a> {
-    /// From 1.
+    /// Line number, from 1.
     number: u64,
     fields: [&'a str; 4],
     indices: [usize; 3],
     value: f64,
 }
 
-/// Hands every line that holds an entry to `take`. Messages call the indices by `names`; they lie in `range`.
-fn lines(
-    mut input: impl BufRead,
-    shift: u64,
-    file: &str,
+/// Parses the lines of a file.
+struct Parser<'a> {
+    file: &'a str,
+    /// Names of the three indices in messages.
     names: [&'static str; 3],
-    (lowest, highest): (usize, usize),
-    mut take: impl FnMut(&Line<'_>) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let (mut line, mut number) = (Vec::new(), shift);
-    loop {
-        line.clear();
-        let cannot_read = |error| Error::Read { file: file.into(), error };
-        let read = input.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(cannot_read)?;
-        if read == 0 {
-            return Ok(());
+    /// Smallest index allowed.
+    lowest: usize,
+    /// Largest index allowed.
+    highest: usize,
+}
+
+impl Parser<'_> {
+    /// Calls `take` for every line that holds an entry. `shift` is added to all line numbers.
+    fn lines(
+        &self,
+        mut input: impl BufRead,
+        shift: u64,
+        mut take: impl FnMut(&Line<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (mut line, mut number) = (Vec::new(), shift);
+        loop {
+            line.clear();
+            let read = input.by_ref().take(MAX_LINE).read_until(b'\n', &mut line);
+            let read = read.map_err(|error| Error::Read { file: self.file.into(), error })?;
+            if read == 0 {
+                return Ok(());
+            }
+            number += 1;
+            if read as u64 == MAX_LINE {
+                let rule = format!("at most {MAX_LINE} bytes long");
+                return Err(self.bad_line(number, "the line", "longer", rule));
+            }
+            let text = String::from_utf8_lossy(&line);
+            let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+            let text = text.split('#').next().unwrap_or_default().trim();
+            if !text.is_empty() {
+                take(&self.entry(number, text)?)?;
+            }
         }
-        number += 1;
-        let wrong = |what: &'static str, value: &str, rule: String| {
-            // A line may be anything; a message is one line.
-            let value = value.chars().take(40).collect();
-            Error::Line { file: file.into(), line: number, what, value, rule }
-        };
-        if read as u64 == LONGEST_LINE {
-            return Err(wrong("the line", "longer", format!("at most {LONGEST_LINE} bytes long")));
-        }
-        let text = String::from_utf8_lossy(&line);
-        let text =
-            text.strip_prefix('\u{feff}').unwrap_or(&text).split('#').next().unwrap_or_default().trim();
-        if text.is_empty() {
-            continue;
-        }
+    }
+
+    /// Parses a line that is neither empty nor a comment.
+    fn entry<'a>(&self, number: u64, text: &'a str) -> Result<Line<'a>, Error> {
         let fields: Vec<&str> = text.split_whitespace().collect();
         let Ok(fields) = <[&str; 4]>::try_from(fields) else {
             let rule = "three indices and a value, with blanks between".into();
-            return Err(wrong("the line", text, rule));
+            return Err(self.bad_line(number, "the line", text, rule));
         };
+        let Parser { lowest, highest, .. } = *self;
         let mut indices = [0; 3];
-        for ((index, field), name) in indices.iter_mut().zip(fields).zip(names) {
-            let inside = |index: &usize| (lowest..=highest).contains(index);
-            *index = field.parse().ok().filter(inside).ok_or_else(|| {
-                let other = if field == "0" { " (if indices start at 0, say so: index base 0)" } else { "" };
-                wrong(name, field, format!("a whole number from {lowest} to {highest}{other}"))
+        for ((index, field), name) in indices.iter_mut().zip(fields).zip(self.names) {
+            let allowed = |index: &usize| (lowest..=highest).contains(index);
+            *index = field.parse().ok().filter(allowed).ok_or_else(|| {
+                let hint = if field == "0" { " (if indices start at 0, say so: index base 0)" } else { "" };
+                self.bad_line(number, name, field, format!("a whole number from {lowest} to {highest}{hint}"))
             })?;
         }
-        let finite = |value: &f64| value.abs() <= 1e100;
-        let value = fields[3].parse().ok().filter(finite);
-        let value = value.ok_or_else(|| wrong("the value", fields[3], "a number of at most 1e100".into()))?;
-        take(&Line { number, fields, indices, value })?;
+        let usable = |value: &f64| value.abs() <= 1e100;
+        let value = fields[3].parse().ok().filter(usable).ok_or_else(|| {
+            self.bad_line(number, "the value", fields[3], "a number of at most 1e100".into())
+        })?;
+        Ok(Line { number, fields, indices, value })
+    }
+
+    fn bad_line(&self, line: u64, what: &'static str, value: &str, rule: String) -> Error {
+        Error::Line { file: self.file.into(), line, what, value: quote(value), rule }
     }
 }
 
@@ -208,24 +237,24 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_entries() {
+    fn each_line_is_an_entry() {
         let text = "\u{feff}# a comment\n\n 2 1 4\t-1.5e0 # another\r\n1 3 1 2";
         let entries = read_text(text, &Layout::default()).unwrap();
         assert_eq!(entries.shape(), Shape { features: 2, rows: 3, cols: 4 });
         assert_eq!(entries.values, [(1, 0, 3, -1.5), (0, 2, 0, 2.0)]);
-        let turned = Layout { feature: 3, row: 1, col: 2, base: 0 };
-        let entries = read_text("0 1 2 7", &turned).unwrap();
+        let permuted = Layout { feature: 3, row: 1, col: 2, base: 0 };
+        let entries = read_text("0 1 2 7", &permuted).unwrap();
         assert_eq!(entries.values, [(2, 0, 1, 7.0)]);
     }
 
     #[test]
-    fn the_same_position_twice_is_added() {
+    fn entries_at_one_position_are_added() {
         let tensor = read_text("1 1 1 2\n1 1 1 3\n", &Layout::default()).unwrap().tensor().unwrap();
         assert_eq!((tensor.values(), tensor.fibers()), (&[5.0][..], 1));
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_file_and_line() {
+    fn errors_name_file_and_line() {
         let says = |text: &str| read_text(text, &Layout::default()).unwrap_err().to_string();
         assert_eq!(
             says("1 1 1 1\n1 0 1 1\n"),

@@ -1,4 +1,4 @@
-//! The card of a model.
+//! The card of a model: labels, settings and history.
 
 use std::collections::HashMap;
 
@@ -8,23 +8,23 @@ use crate::count::query::Query;
 use crate::count::recipe::Recipe;
 use crate::count::tally::Tally;
 
-/// The version of the format that is written. Others are refused.
+/// The version of the file format that is written. Files of any other version are refused.
 pub(crate) const FORMAT: u32 = 2;
 
-/// All that is not a number of the model.
+/// Everything in a model that is not a tensor: labels, settings and history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Card {
-    /// Version of the format.
+    /// Version of the file format.
     pub format: u32,
     /// Version of this library.
     pub version: String,
-    /// The table.
+    /// Name of the table.
     pub table: String,
-    /// What made it, for those who want it again.
+    /// The command that made the model, so that it can be repeated.
     pub command: String,
-    /// What was made of the table.
+    /// How the table was counted.
     pub query: Query,
-    /// And done to the tensors.
+    /// The actions that were applied to the tensors.
     pub recipe: Recipe,
     /// Labels of the features.
     pub features: Vec<String>,
@@ -32,22 +32,43 @@ pub struct Card {
     pub rows: Vec<String>,
     /// Labels of the cols.
     pub cols: Vec<String>,
-    /// Labels of the steps, learned or not.
+    /// Labels of all steps of the table, also of those that have not been learned.
     pub steps: Vec<String>,
-    /// What each row belongs to, as people know it; none unless asked for.
+    /// The known group of each row, or empty where none is known. The vector is empty if the query names no groups.
     pub row_groups: Vec<String>,
-    /// And each col.
+    /// The known group of each col, or empty where none is known. The vector is empty if the query names no groups.
     pub col_groups: Vec<String>,
-    /// Of the search for patterns.
+    /// Seed of the search for patterns.
     pub seed: u64,
-    /// What was read, and what was left out.
+    /// Numbers of rows of the table that were read and that were left out.
     pub tally: Tally,
-    /// Of every step so far.
+    /// What happened in each step that has been learned.
     pub history: Vec<Record>,
 }
 
+/// What happened in a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Number of fibers of the tensor.
+    pub fibers: usize,
+    /// |Y - A X|_F / |Y|_F.
+    pub fit: f64,
+    /// |A(t+1) - A(t)|_F / |A(t)|_F.
+    pub change: f64,
+    /// Mean number of patterns in a fiber.
+    pub mean_code_size: f64,
+    /// Number of passes over the tensor.
+    pub passes: usize,
+    /// Number of patterns after the step.
+    pub patterns: usize,
+    /// Number of patterns that were found in the step.
+    pub found: usize,
+    /// Number of patterns that were lost in the step.
+    pub lost: usize,
+}
+
 impl Card {
-    /// Of a tensor with these labels of features, rows and cols; nothing is known yet of where it comes from.
+    /// Creates a card for tensors with these labels of features, rows and cols. All other fields are empty.
     pub fn new(query: Query, [features, rows, cols]: [Vec<String>; 3]) -> Card {
         Card {
             format: FORMAT,
@@ -68,47 +89,26 @@ impl Card {
         }
     }
 
-    /// Where these rows and cols stand among those of the model; those that are new stand at its end from now on.
+    /// Returns the index in the model of each of these rows and cols. Labels that the model does not have are added at its end.
     pub fn place(&mut self, rows: &[String], cols: &[String]) -> [Vec<u32>; 2] {
         [place(&mut self.rows, &mut self.row_groups, rows), place(&mut self.cols, &mut self.col_groups, cols)]
     }
 }
 
-/// Where labels stand among those that are known, to which new ones are added; nothing is known of their groups.
+/// Returns the index of each label among the known labels. New labels are added, with an empty group if there are groups.
 fn place(known: &mut Vec<String>, groups: &mut Vec<String>, labels: &[String]) -> Vec<u32> {
     if known.starts_with(labels) {
         return (0..labels.len() as u32).collect();
     }
     let grouped = !groups.is_empty();
-    let mut places: HashMap<String, u32> = known.iter().cloned().zip(0..).collect();
+    let mut indices: HashMap<String, u32> = known.iter().cloned().zip(0..).collect();
     let mut place = |label: &String| {
         let next = known.len() as u32;
-        *places.entry(label.clone()).or_insert_with(|| {
+        *indices.entry(label.clone()).or_insert_with(|| {
             known.push(label.clone());
             groups.extend(grouped.then(String::new));
             next
         })
     };
     labels.iter().map(&mut place).collect()
-}
-
-/// What happened in a step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Record {
-    /// Fibers of the tensor.
-    pub fibers: usize,
-    /// |Y - A X|_F / |Y|_F.
-    pub fit: f64,
-    /// |A(t+1) - A(t)|_F / |A(t)|_F.
-    pub change: f64,
-    /// Mean number of patterns in a fiber.
-    pub mean_code_size: f64,
-    /// Passes over the tensor.
-    pub passes: usize,
-    /// Patterns after it.
-    pub patterns: usize,
-    /// Found in it.
-    pub found: usize,
-    /// Lost in it.
-    pub lost: usize,
 }

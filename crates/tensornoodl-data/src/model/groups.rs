@@ -1,4 +1,4 @@
-//! Groups that share a pattern.
+//! Groups of rows and cols that share a pattern.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,41 +7,43 @@ use tensornoodl::{Factors, Sparse};
 
 use crate::model::learn::Model;
 
-/// Factors smaller than this share of the largest are not of the group, as in the paper (app:enron).
+/// The threshold of membership: factors below this share of the largest factor do not belong to a group, as in the paper (app:enron).
 pub const MEMBER: f64 = 0.05;
 
 /// Rows and cols that share a pattern, strongest first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// The share of the pattern's energy that it holds.
+    /// The share of the pattern's energy that the group holds, from 0 to 1.
     pub share: f64,
-    /// Numbers of rows, and their factors.
+    /// Indices of rows, and their factors.
     pub rows: Vec<(usize, f64)>,
-    /// The same for cols.
+    /// Indices of cols, and their factors.
     pub cols: Vec<(usize, f64)>,
-    /// What most of them are known to belong to, where anything is known.
+    /// The known group of most members, or none if nothing is known of any member.
     pub known: Option<Known>,
 }
 
-/// Something that members of a group are known to belong to.
+/// The known group that most members of a found group belong to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
-    /// What it is.
+    /// Name of the known group.
     pub name: String,
-    /// Members that do not, or of whom nothing is known: the paper's false positives.
+    /// Number of members that do not belong to it, or of whom nothing is known: the paper's false positives.
     pub others: usize,
-    /// Members in all, rows and cols with the same label counted once: the paper's cluster size.
+    /// Number of all members, where a row and a col with the same label count once: the paper's cluster size.
     pub size: usize,
 }
 
 impl Model {
-    /// Who takes part in a pattern, over all steps, strongest first: numbers of rows (or cols) and the root of the sum of their
-    /// squared factors, with the sign of the largest.
+    /// Returns the rows (or cols) that take part in a pattern over all steps, strongest first.
+    ///
+    /// `of` selects the row factors or the col factors. Each index comes with the root of the sum of its squared factors, with the sign of the
+    /// factor of largest magnitude.
     pub fn leading(&self, pattern: usize, of: impl Fn(&Factors) -> &Sparse) -> Vec<(usize, f64)> {
         self.leading_in(0..self.factors.len(), pattern, of)
     }
 
-    /// The same over some of the steps.
+    /// Returns the rows (or cols) that take part in a pattern over a range of steps, strongest first, as [`Model::leading`] does for all steps.
     pub fn leading_in(
         &self,
         steps: Range<usize>,
@@ -64,29 +66,21 @@ impl Model {
         leading
     }
 
-    /// The groups of rows and cols that share a pattern in the last step, those that hold most of it first.
+    /// Returns the groups of rows and cols that share a pattern in the last step. Groups that hold more of the pattern come first.
     pub fn groups(&self, pattern: usize) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         for factors in self.factors.last().into_iter().chain(&self.blocks) {
             let Some(share) = factors.rank_one.get(pattern).copied().filter(|share| *share > 0.0) else {
                 break;
             };
-            let members = |factors: &Sparse| {
-                let largest = factors.column(pattern).iter().fold(0.0, |a: f64, entry| a.max(entry.1.abs()));
-                let column = factors.column(pattern).iter().filter(|entry| entry.1.abs() >= MEMBER * largest);
-                let mut members: Vec<(usize, f64)> =
-                    column.map(|&(index, value)| (index as usize, value)).collect();
-                members.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
-                members
-            };
-            let (rows, cols) = (members(&factors.rows), members(&factors.cols));
+            let (rows, cols) = (members(&factors.rows, pattern), members(&factors.cols, pattern));
             let known = self.known_group(&rows, &cols);
             groups.push(Group { share, rows, cols, known });
         }
         groups
     }
 
-    /// What most members of a group are known to belong to.
+    /// Returns the known group that most members belong to.
     fn known_group(&self, rows: &[(usize, f64)], cols: &[(usize, f64)]) -> Option<Known> {
         let card = &self.card;
         let mut groups: BTreeMap<&str, &str> = BTreeMap::new();
@@ -97,11 +91,20 @@ impl Model {
             groups.extend(members.iter().filter_map(|(index, _)| known(*index)));
         }
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        groups
-            .values()
-            .filter(|group| !group.is_empty())
-            .for_each(|group| *counts.entry(group).or_default() += 1);
-        let (name, of_it) = counts.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(a.0)))?;
-        Some(Known { name: name.into(), others: groups.len() - of_it, size: groups.len() })
+        let named = groups.values().filter(|group| !group.is_empty());
+        named.for_each(|group| *counts.entry(group).or_default() += 1);
+        // Of two groups with equally many members, the first name wins.
+        let (name, count) = counts.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(a.0)))?;
+        Some(Known { name: name.into(), others: groups.len() - count, size: groups.len() })
     }
+}
+
+/// Returns the members of a group, strongest first: the factors of a pattern that reach the threshold [`MEMBER`].
+fn members(factors: &Sparse, pattern: usize) -> Vec<(usize, f64)> {
+    let column = factors.column(pattern);
+    let largest = column.iter().fold(0.0, |a: f64, entry| a.max(entry.1.abs()));
+    let members = column.iter().filter(|entry| entry.1.abs() >= MEMBER * largest);
+    let mut members: Vec<(usize, f64)> = members.map(|&(index, value)| (index as usize, value)).collect();
+    members.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    members
 }

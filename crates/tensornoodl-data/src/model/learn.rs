@@ -1,4 +1,4 @@
-//! A model that learns.
+//! Models and how they learn, step by step.
 
 use tensornoodl::{Factors, Learner, Sparse, Step, Tensor};
 
@@ -8,24 +8,24 @@ use crate::count::recipe::Recipe;
 use crate::error::Error;
 use crate::model::card::{Card, Record};
 
-/// Patterns, factors, and where they come from.
+/// Patterns and factors, with their labels and history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
-    /// All that is not a number of the model.
+    /// Labels, settings and history.
     pub card: Card,
-    /// Goes on learning.
+    /// The learner, which holds the patterns and continues with the next step.
     pub learner: Learner,
-    /// Of every step so far.
+    /// The leading factors of every step so far.
     pub factors: Vec<Factors>,
-    /// Of the last step, what comes after the leading factors: further groups that share a pattern.
+    /// The factors of further groups that share a pattern in the last step, after the leading group.
     pub blocks: Vec<Factors>,
 }
 
-/// Groups of a pattern that are looked for, the leading one among them.
+/// The largest number of groups of a pattern that are looked for, including the leading group.
 pub(crate) const BLOCKS: usize = 3;
 
 impl Model {
-    /// Before the first step.
+    /// Creates a model of a counted table, before the first step.
     pub fn new(
         learner: Learner,
         events: &Events,
@@ -50,31 +50,19 @@ impl Model {
         Model::with_card(learner, card)
     }
 
-    /// Before the first step, of whatever the card says.
+    /// Creates a model with the given card, before the first step.
     pub fn with_card(learner: Learner, card: Card) -> Model {
         Model { card, learner, factors: Vec::new(), blocks: Vec::new() }
     }
 
     /// Learns from the tensor of the next step.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] if the learner refuses the tensor or is stopped. The model is then unchanged.
     pub fn learn(&mut self, tensor: &Tensor<'_>) -> Result<Step, Error> {
         let step = self.learner.learn(tensor)?;
-        // Patterns that are gone have no factors either.
-        for factors in self.factors.iter_mut().filter(|_| !step.lost.is_empty()) {
-            let keep = |sparse: &Sparse| {
-                let mut kept = Sparse::new(sparse.rows());
-                let columns =
-                    sparse.columns().enumerate().filter(|(pattern, _)| !step.lost.contains(pattern));
-                columns.for_each(|(_, column)| kept.push(column));
-                kept
-            };
-            let rank_one = factors.rank_one.iter().enumerate();
-            let rank_one =
-                rank_one.filter(|(pattern, _)| !step.lost.contains(pattern)).map(|(_, share)| *share);
-            *factors = Factors {
-                rows: keep(&factors.rows),
-                cols: keep(&factors.cols),
-                rank_one: rank_one.collect(),
-            };
+        if !step.lost.is_empty() {
+            self.factors.iter_mut().for_each(|factors| *factors = without_patterns(factors, &step.lost));
         }
         self.blocks = step.codes.untangle_blocks(&**self.learner.team(), BLOCKS);
         self.factors.push(self.blocks.remove(0));
@@ -89,5 +77,21 @@ impl Model {
             lost: step.lost.len(),
         });
         Ok(step)
+    }
+}
+
+/// Returns factors without those of the lost patterns.
+fn without_patterns(factors: &Factors, lost: &[usize]) -> Factors {
+    let keep = |sparse: &Sparse| {
+        let mut kept = Sparse::new(sparse.rows());
+        let columns = sparse.columns().enumerate().filter(|(pattern, _)| !lost.contains(pattern));
+        columns.for_each(|(_, column)| kept.push(column));
+        kept
+    };
+    let rank_one = factors.rank_one.iter().enumerate().filter(|(pattern, _)| !lost.contains(pattern));
+    Factors {
+        rows: keep(&factors.rows),
+        cols: keep(&factors.cols),
+        rank_one: rank_one.map(|(_, share)| *share).collect(),
     }
 }

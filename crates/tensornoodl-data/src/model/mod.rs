@@ -1,4 +1,4 @@
-//! Models: patterns, factors and labels, how they learn, and the file that holds them.
+//! Models: patterns, factors and labels, how they are learned, and the file that holds them.
 
 pub(crate) mod card;
 pub(crate) mod file;

@@ -1,6 +1,6 @@
-//! Queries and files that tests share.
+//! Queries and files that several tests use.
 
-// Each file of tests uses some of these.
+// Each test file uses only some of these functions.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -24,17 +24,17 @@ pub fn query(feature: &str, row: &str, col: &str) -> Query {
     }
 }
 
-/// A query of an array, as the program makes it.
+/// Returns the query that the program uses for an array.
 pub fn array_query() -> Query {
     Query { value: Value::Sum("value".into()), ..query("bin(1,1)", "bin(2,1)", "bin(3,1)") }
 }
 
-/// A place for a file of this name.
+/// Returns a path for a file with this name, in the folder for temporary test files.
 pub fn place(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// A Parquet file with one column of each kind that tables have.
+/// Writes a Parquet file with a column of dates, one of times, one of texts with a null, and one of numbers.
 pub fn parquet_file(path: &Path) {
     use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
     use parquet::file::properties::WriterProperties;
@@ -52,7 +52,7 @@ pub fn parquet_file(path: &Path) {
         SerializedFileWriter::new(file, schema, WriterProperties::builder().build().into()).unwrap();
     let mut group = writer.next_row_group().unwrap();
     let mut column = group.next_column().unwrap().unwrap();
-    // 2018-12-16, 2018-12-22, 2018-12-23.
+    // The days 2018-12-16, 2018-12-22 and 2018-12-23.
     column.typed::<Int32Type>().write_batch(&[17_881, 17_887, 17_888], None, None).unwrap();
     column.close().unwrap();
     let mut column = group.next_column().unwrap().unwrap();

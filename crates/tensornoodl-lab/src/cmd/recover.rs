@@ -316,7 +316,7 @@ impl Run<'_> {
             let traffic = self.team.traffic() - before;
             self.errors.push(now.error_a);
             if args.start == StartFrom::Data {
-                self.search_seconds.get_or_insert(now.step.search_time.as_secs_f64());
+                self.search_seconds.get_or_insert(now.step.times.search.as_secs_f64());
             }
             if args.json && speaks {
                 let traffic = (self.team.size() > 1).then_some(traffic);
@@ -471,11 +471,11 @@ impl StepRecord {
             overdue: learner.overdue().len(),
             direct: step.solver_counts.direct,
             iht: step.solver_counts.iht,
-            unsettled: step.solver_counts.unsettled,
+            unsettled: step.solver_counts.unconverged,
             passes: step.passes,
-            encode_seconds: step.encode_time.as_secs_f64(),
-            update_seconds: step.update_time.as_secs_f64(),
-            search_seconds: step.search_time.as_secs_f64(),
+            encode_seconds: step.times.encode.as_secs_f64(),
+            update_seconds: step.times.update.as_secs_f64(),
+            search_seconds: step.times.search.as_secs_f64(),
             exchanges: traffic.map(|traffic| traffic.exchanges),
             sent_bytes: traffic.map(|traffic| traffic.bytes),
         }

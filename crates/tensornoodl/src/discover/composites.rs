@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use crate::discover::null::surprise;
 use crate::discover::search::{Coded, MIN_CODE, Search};
-use crate::discover::unit_fibers::{Fibers, dot, normalise};
+use crate::discover::unit_fibers::{UnitFibers, dot, normalise};
 
 /// Two ratios are the same if they differ by at most this part.
 const RATIO_TOLERANCE: f32 = 0.25;
@@ -75,7 +75,12 @@ impl Search {
 
     /// Returns the composites and their replacements, judged by fibers of which `shown[f]` is the pattern that fiber f
     /// shows. Fibers of one pattern are neighbors.
-    pub(crate) fn swaps(&self, fibers: &Fibers, shown: &[usize], rates: &[f64]) -> Vec<(usize, Vec<f64>)> {
+    pub(crate) fn composite_replacements(
+        &self,
+        fibers: &UnitFibers,
+        shown: &[usize],
+        rates: &[f64],
+    ) -> Vec<(usize, Vec<f64>)> {
         let coded = self.encode(fibers, None);
         let mut composites = Vec::new();
         let all: Vec<usize> = (0..fibers.len()).collect();

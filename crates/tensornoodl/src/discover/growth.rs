@@ -12,7 +12,7 @@ use crate::discover::params::DiscoverParams;
 use crate::discover::scale::Scale;
 use crate::discover::search::Search;
 use crate::discover::unexplained::{MAX_FIBERS, Unexplained};
-use crate::discover::unit_fibers::Fibers;
+use crate::discover::unit_fibers::UnitFibers;
 
 /// Minimum number of residuals from which the noise is estimated.
 const MIN_RESIDUALS: usize = 50;
@@ -35,7 +35,7 @@ pub(crate) struct Discovery {
     pub(crate) scale: Option<Scale>,
     null: NullModel,
     /// Unexplained fibers, kept for later searches.
-    pool: Fibers,
+    pool: UnitFibers,
     /// Number of fibers that joined the pool since the last search.
     new_fibers: usize,
     /// Number of new fibers that the next search needs.
@@ -69,9 +69,9 @@ impl PatternRecord {
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Probation {
     /// Some of the fibers that the pattern was found in.
-    founders: Fibers,
+    founders: UnitFibers,
     /// One fiber of each of the latest tensors. Fibers of one tensor share rows and cols, and so the same other patterns.
-    later: Fibers,
+    later: UnitFibers,
 }
 
 /// What became of the patterns on probation.
@@ -86,7 +86,7 @@ pub(crate) struct Review {
 impl Discovery {
     /// State of a dictionary without patterns.
     pub(crate) fn new(n: usize, params: DiscoverParams) -> Discovery {
-        let (null, pool) = (NullModel::new(n, params.seed), Fibers::new(n));
+        let (null, pool) = (NullModel::new(n, params.seed), UnitFibers::new(n));
         let records = Vec::new();
         Discovery {
             n,
@@ -151,29 +151,29 @@ impl Discovery {
     /// none if the search was stopped.
     pub(crate) fn start(&mut self, tensor: &Tensor<'_>) -> Vec<f64> {
         let every = tensor.fibers().div_ceil(MAX_FIBERS).max(1);
-        let mut sample = std::mem::replace(&mut self.pool, Fibers::new(self.n));
+        let mut sample = std::mem::replace(&mut self.pool, UnitFibers::new(self.n));
         let pooled = sample.len();
         sample.take_new(&self.long_fibers(tensor, (0..tensor.fibers()).step_by(every)));
         self.null.add(&sample);
         let mut search = self.search(&[], None);
         // The first patterns compete with each other. The limit is applied to the strongest ones afterwards.
-        search.most = search.most.max(4 * self.n);
-        search.least = self.params.min_patterns;
+        search.max_patterns = search.max_patterns.max(4 * self.n);
+        search.min_patterns = self.params.min_patterns;
         search.stop = self.params.stop.clone();
         let mut unexplained = search.run(&sample, &mut self.null);
         if search.stop.is_set() {
             return Vec::new();
         }
-        if search.measure(&sample).is_some() {
+        if search.estimate_scale(&sample).is_some() {
             // Fibers outside the sample that are not explained join it for a second run.
             sample.take_new(&self.unexplained_outside(tensor, every, &search));
             unexplained = search.run(&sample, &mut self.null);
-            self.scale = search.measure(&sample);
+            self.scale = search.estimate_scale(&sample);
         }
         if let Some(most) = self.params.max_patterns.filter(|&most| search.count() > most) {
             search.keep_strongest(&sample, most);
             unexplained = search.unexplained(&sample);
-            self.scale = search.measure(&sample);
+            self.scale = search.estimate_scale(&sample);
         }
         // The fibers of this tensor are seen again when it is learned from, so only older ones stay in the pool.
         unexplained.retain(|&fiber| fiber < pooled);
@@ -181,8 +181,8 @@ impl Discovery {
     }
 
     /// Some fibers of a tensor, without those that are shorter than `min_length`.
-    fn long_fibers(&self, tensor: &Tensor<'_>, numbers: impl Iterator<Item = usize>) -> Fibers {
-        let mut fibers = Fibers::new(self.n);
+    fn long_fibers(&self, tensor: &Tensor<'_>, numbers: impl Iterator<Item = usize>) -> UnitFibers {
+        let mut fibers = UnitFibers::new(self.n);
         numbers.for_each(|fiber| fibers.push(tensor, fiber));
         fibers.keep_longer(self.params.min_length);
         fibers
@@ -190,9 +190,9 @@ impl Discovery {
 
     /// Fibers of a tensor that a search has not seen, because only every `every`-th was in its sample, and that its
     /// patterns do not explain: at most [`MAX_FIBERS`].
-    fn unexplained_outside(&self, tensor: &Tensor<'_>, every: usize, search: &Search) -> Fibers {
+    fn unexplained_outside(&self, tensor: &Tensor<'_>, every: usize, search: &Search) -> UnitFibers {
         let others: Vec<usize> = (0..tensor.fibers()).filter(|fiber| fiber % every != 0).collect();
-        let mut collected = Fibers::new(self.n);
+        let mut collected = UnitFibers::new(self.n);
         for chunk in others.chunks(MAX_FIBERS) {
             let fibers = self.long_fibers(tensor, chunk.iter().copied());
             let mut unexplained = search.unexplained(&fibers);
@@ -218,10 +218,10 @@ impl Discovery {
         self.new_fibers = 0;
         self.null.add(&fibers);
         let mut search = self.search(dictionary.values(), self.scale);
-        let pool = std::mem::replace(&mut self.pool, Fibers::new(self.n));
+        let pool = std::mem::replace(&mut self.pool, UnitFibers::new(self.n));
         let unexplained = search.run(&pool, &mut self.null);
         if self.scale.is_none() {
-            self.scale = search.measure(&pool);
+            self.scale = search.estimate_scale(&pool);
         }
         let found = self.finish_search(search, &pool, &unexplained);
         // A large pool that stays unexplained is not searched again before it has grown by an eighth.
@@ -241,12 +241,12 @@ impl Discovery {
 
     /// Keeps the unexplained fibers in the pool, and returns the patterns that were found, now on probation. A pattern
     /// that cannot be scaled to unit length is left out.
-    fn finish_search(&mut self, search: Search, fibers: &Fibers, unexplained: &[usize]) -> Vec<f64> {
-        self.pool = Fibers::new(self.n);
+    fn finish_search(&mut self, search: Search, fibers: &UnitFibers, unexplained: &[usize]) -> Vec<f64> {
+        self.pool = UnitFibers::new(self.n);
         self.pool.take(fibers, unexplained);
-        let columns = search.found();
+        let columns = search.new_patterns();
         let first = search.evidence.len() - columns.len() / self.n;
-        let founders = search.founders(fibers);
+        let founders = search.strongest_fibers(fibers);
         let mut found = Vec::new();
         for ((&evidence, founders), column) in
             search.evidence[first..].iter().zip(founders).zip(columns.chunks_exact(self.n))
@@ -255,7 +255,8 @@ impl Discovery {
                 continue;
             }
             found.extend_from_slice(column);
-            let mut probation = Probation { founders: Fibers::new(self.n), later: Fibers::new(self.n) };
+            let mut probation =
+                Probation { founders: UnitFibers::new(self.n), later: UnitFibers::new(self.n) };
             probation.founders.take(fibers, &founders);
             self.records.push(PatternRecord::new(evidence as f64, Some(probation)));
         }
@@ -308,9 +309,9 @@ impl Discovery {
     /// whose age is a power of two.
     fn probation_due(&mut self) -> Due {
         let mut due = Due {
-            fibers: Fibers::new(self.n),
+            fibers: UnitFibers::new(self.n),
             patterns: Vec::new(),
-            later: Fibers::new(self.n),
+            later: UnitFibers::new(self.n),
             later_patterns: Vec::new(),
         };
         for (pattern, record) in self.records.iter_mut().enumerate() {
@@ -332,11 +333,11 @@ impl Discovery {
     /// Decides which of the patterns that are due stay, are replaced, or are lost.
     fn decide(&mut self, dictionary: &Dictionary, mut due: Due) -> Review {
         let search = self.search(dictionary.values(), self.scale);
-        let confirmed = search.confirms(&due.fibers, &due.patterns);
+        let confirmed = search.confirmed(&due.fibers, &due.patterns);
         let rate = |record: &PatternRecord| record.fibers.max(1) as f64 / self.fibers.max(1) as f64;
         let rates: Vec<f64> = self.records.iter().map(rate).collect();
         let mut review = Review::default();
-        for (pattern, column) in search.swaps(&due.later, &due.later_patterns, &rates) {
+        for (pattern, column) in search.composite_replacements(&due.later, &due.later_patterns, &rates) {
             if confirmed[pattern]
                 && let Some(column) = UnitVector::new(column)
             {
@@ -364,10 +365,10 @@ impl Discovery {
 /// Patterns on probation that are looked at after a tensor, with the fibers that show them.
 struct Due {
     /// All fibers that are kept for these patterns, and the pattern of each fiber.
-    fibers: Fibers,
+    fibers: UnitFibers,
     patterns: Vec<usize>,
     /// The fibers of later tensors among them, and the pattern of each fiber.
-    later: Fibers,
+    later: UnitFibers,
     later_patterns: Vec<usize>,
 }
 

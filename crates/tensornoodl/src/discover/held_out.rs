@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::data::dictionary::Dictionary;
 use crate::data::tensor::Tensor;
 use crate::discover::params::DiscoverParams;
-use crate::discover::start::{Start, account, find};
+use crate::discover::start::{Start, coverage, find};
 use crate::discover::unexplained::MAX_FIBERS;
 use crate::error::Error;
 use crate::linalg::product::transposed_product;
@@ -50,9 +50,9 @@ pub(crate) fn held_out(halves: &[Tensor<'_>; 2], found: &[Start], patterns: usiz
     let first = |start: &Start| start.dictionary.first(patterns);
     for (half, other) in [(0, 1), (1, 0)] {
         // All fibers count, however short.
-        let account = account(&halves[other], first(&found[half]).values(), found[half].scale, 0.0);
-        energy += account.energy;
-        residual += account.rest;
+        let coverage = coverage(&halves[other], first(&found[half]).values(), found[half].scale, 0.0);
+        energy += coverage.energy;
+        residual += coverage.residual_energy;
     }
     let agree = agreeing(&first(&found[0]), &first(&found[1]));
     let energy = if energy > 0.0 { 1.0 - residual / energy } else { 0.0 };

@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
-use crate::discover::unit_fibers::{BLOCK, Fibers, dot, normalise};
+use crate::discover::unit_fibers::{BLOCK, UnitFibers, dot, normalise};
 use crate::linalg::decompose::eigen;
 use crate::linalg::product::{add_product, transposed_product};
 
@@ -163,7 +163,7 @@ impl NullModel {
     }
 
     /// Adds fibers of the data to the covariance, until it has [`MAX_COVARIANCE_FIBERS`].
-    pub(crate) fn add(&mut self, data: &Fibers) {
+    pub(crate) fn add(&mut self, data: &UnitFibers) {
         let n = self.n;
         let some = data.len().min(MAX_COVARIANCE_FIBERS - self.count);
         if some == 0 {

@@ -21,7 +21,7 @@ use rayon::prelude::*;
 
 use crate::data::dictionary::{Dictionary, UnitVector};
 use crate::data::tensor::Tensor;
-use crate::discover::unit_fibers::{Fibers, dot, normalise};
+use crate::discover::unit_fibers::{UnitFibers, dot, normalise};
 use crate::error::Error;
 use crate::linalg::product::{add_product, transposed_product};
 use crate::params::{Above, AtLeast, AtMost, Below, within};
@@ -87,7 +87,7 @@ pub fn find(tensor: &Tensor<'_>, params: &PairParams) -> Result<Found, Error> {
     within("min_hits", params.min_hits as f64, AtLeast(1.0), Below(f64::INFINITY))?;
     within("max_fibers", params.max_fibers as f64, AtLeast(2.0), Below(f64::INFINITY))?;
     let n = tensor.shape().features;
-    let mut fibers = Fibers::new(n);
+    let mut fibers = UnitFibers::new(n);
     let every = tensor.fibers().div_ceil(params.max_fibers).max(1);
     (0..tensor.fibers()).step_by(every).for_each(|fiber| fibers.push(tensor, fiber));
 
@@ -161,7 +161,7 @@ impl Candidate {
 /// Returns the first singular vector of every M_uv whose second singular value is below `ratio` times the first.
 ///
 /// The power method with two orthogonal vectors per pair computes both without forming M_uv.
-fn dominant_directions(fibers: &Fibers, batch: &[(usize, usize)], ratio: f32) -> Vec<Vec<f32>> {
+fn dominant_directions(fibers: &UnitFibers, batch: &[(usize, usize)], ratio: f32) -> Vec<Vec<f32>> {
     let (n, q) = (fibers.n, fibers.len());
     let mut vectors: Vec<f32> =
         batch.iter().flat_map(|&(u, v)| [fibers.get(u), fibers.get(v)].concat()).collect();

@@ -25,7 +25,7 @@ use rayon::prelude::*;
 
 use crate::discover::null::{NullModel, Peak, SINGLE_DIRECTION, Threshold, climb};
 use crate::discover::scale::Scale;
-use crate::discover::unit_fibers::{BLOCK, Fibers, dot, normalise};
+use crate::discover::unit_fibers::{BLOCK, UnitFibers, dot, normalise};
 use crate::linalg::product::transposed_product;
 use crate::stop::Stop;
 
@@ -52,7 +52,7 @@ const MAX_CODES: usize = 6;
 pub(crate) const MIN_CODE: f32 = 0.3;
 
 /// Largest number of fibers that represent a new pattern.
-const MAX_FOUNDERS: usize = 4;
+const MAX_STRONGEST_FIBERS: usize = 4;
 
 /// A peak is not new if its |cos| with a pattern of an earlier round is larger.
 const MAX_COSINE_KNOWN: f32 = 0.7;
@@ -72,9 +72,9 @@ pub(crate) struct Search {
     /// Number of given patterns. They come first and do not change.
     pub(crate) fixed: usize,
     /// Upper bound of the number of patterns.
-    pub(crate) most: usize,
+    pub(crate) max_patterns: usize,
     /// The search accepts peaks below the threshold of the null model until there are this many patterns.
-    pub(crate) least: usize,
+    pub(crate) min_patterns: usize,
     rng: ChaCha8Rng,
     /// Scale of codes and noise, if known: decides which fibers are explained.
     scale: Option<Scale>,
@@ -115,15 +115,21 @@ impl Coded {
 }
 
 impl Search {
-    /// A search that starts with known patterns (unit columns, n values each) and may reach `most` patterns in all.
-    pub(crate) fn new(n: usize, known: Vec<f32>, scale: Option<Scale>, most: usize, seed: u64) -> Search {
+    /// A search that starts with known patterns (unit columns, n values each) and may reach `max_patterns` patterns in all.
+    pub(crate) fn new(
+        n: usize,
+        known: Vec<f32>,
+        scale: Option<Scale>,
+        max_patterns: usize,
+        seed: u64,
+    ) -> Search {
         let fixed = known.len() / n;
         Search {
             n,
             patterns: known,
             fixed,
-            most,
-            least: 0,
+            max_patterns,
+            min_patterns: 0,
             rng: ChaCha8Rng::seed_from_u64(seed),
             scale,
             max_residual: MAX_RESIDUAL,
@@ -154,7 +160,7 @@ impl Search {
 
     /// Estimates the scale of codes and noise from the explained fibers. From then on, the scale decides which fibers
     /// are explained. Returns `None`, and keeps the former scale, if no fiber is explained.
-    pub(crate) fn measure(&mut self, fibers: &Fibers) -> Option<Scale> {
+    pub(crate) fn estimate_scale(&mut self, fibers: &UnitFibers) -> Option<Scale> {
         let coded = self.encode(fibers, None);
         let (mut sizes, mut residuals) = (Vec::new(), Vec::new());
         for (fiber, code) in coded.codes.iter().enumerate().filter(|(fiber, _)| coded.explained[*fiber]) {
@@ -172,7 +178,7 @@ impl Search {
     }
 
     /// Searches until no new pattern is found. Returns the fibers that stay unexplained, or nothing if stopped.
-    pub(crate) fn run(&mut self, fibers: &Fibers, null: &mut NullModel) -> Vec<usize> {
+    pub(crate) fn run(&mut self, fibers: &UnitFibers, null: &mut NullModel) -> Vec<usize> {
         loop {
             let before = self.count();
             self.probe_rounds(fibers, null);
@@ -205,7 +211,7 @@ impl Search {
     /// The 10th percentile of |r| / |y| over fibers with a code, 0 if there is none.
     ///
     /// Long noise makes all residuals long, however good the codes are. The shortest residuals contain noise only.
-    fn shortest_residual(&self, fibers: &Fibers) -> f32 {
+    fn shortest_residual(&self, fibers: &UnitFibers) -> f32 {
         let coded = self.encode(fibers, None);
         let lengths = coded.residual_lengths.iter().zip(&coded.codes).filter(|(_, code)| !code.is_empty());
         let mut lengths: Vec<f32> = lengths.map(|(length, _)| *length).collect();
@@ -214,7 +220,7 @@ impl Search {
     }
 
     /// Probes, accepts and refines until [`MAX_MISSES`] rounds bring no new pattern.
-    fn probe_rounds(&mut self, fibers: &Fibers, null: &mut NullModel) {
+    fn probe_rounds(&mut self, fibers: &UnitFibers, null: &mut NullModel) {
         let mut probed = vec![false; fibers.len()];
         let mut misses = 0;
         null.prepare(fibers.len().min(MAX_FIBERS_PER_ROUND));
@@ -226,7 +232,7 @@ impl Search {
         while misses < MAX_MISSES && !self.stop.is_set() {
             let sample = self.sample_unexplained(&coded);
             let unprobed: Vec<usize> = (0..sample.len()).filter(|&at| !probed[sample[at]]).collect();
-            if sample.len() < 2 || unprobed.is_empty() || self.count() >= self.most {
+            if sample.len() < 2 || unprobed.is_empty() || self.count() >= self.max_patterns {
                 return;
             }
             let residuals = self.unit_residuals(&coded, &sample, null);
@@ -278,7 +284,7 @@ impl Search {
     /// Adds the peaks that pass the threshold and are not near a pattern already there, highest first. Returns their
     /// number.
     ///
-    /// While there are fewer than `least` patterns and no peak passes, the highest other peak is added.
+    /// While there are fewer than `min_patterns` patterns and no peak passes, the highest other peak is added.
     fn accept(&mut self, peaks: Vec<Peak>, threshold: &Threshold, null: &NullModel) -> usize {
         let mut peaks: Vec<(bool, Peak)> =
             peaks.into_iter().map(|peak| (threshold.passed_by(&peak), peak)).collect();
@@ -287,14 +293,14 @@ impl Search {
         });
         let known = self.count();
         for (passed, mut peak) in peaks {
-            let required = self.count() == known && known < self.least && peak.fibers >= 2;
+            let required = self.count() == known && known < self.min_patterns && peak.fibers >= 2;
             null.flattening.undo(&mut peak.direction);
             normalise(&mut peak.direction);
             let near = |i: usize| {
                 let limit = if i < known { MAX_COSINE_KNOWN } else { MAX_COSINE_NEW };
                 dot(self.pattern(i), &peak.direction).abs() > limit
             };
-            if (passed || required) && self.count() < self.most && !(0..self.count()).any(near) {
+            if (passed || required) && self.count() < self.max_patterns && !(0..self.count()).any(near) {
                 let evidence = peak.evidence / threshold.evidence;
                 self.patterns.extend_from_slice(&peak.direction);
                 self.evidence.push(if passed { evidence } else { evidence.min(1.0) });
@@ -304,7 +310,7 @@ impl Search {
     }
 
     /// Codes fibers by orthogonal matching pursuit. If given, `without[f]` is a pattern that fiber f must not use.
-    pub(crate) fn encode(&self, fibers: &Fibers, without: Option<&[usize]>) -> Coded {
+    pub(crate) fn encode(&self, fibers: &UnitFibers, without: Option<&[usize]>) -> Coded {
         let (n, m) = (self.n, self.count());
         let pursuit = Pursuit::new(self);
         let mut residuals = fibers.values.clone();
@@ -384,8 +390,8 @@ impl Search {
     }
 
     /// Keeps the `count` patterns that explain most energy, and refines them without the others.
-    pub(crate) fn keep_strongest(&mut self, fibers: &Fibers, count: usize) {
-        let energies = self.account(fibers).energies;
+    pub(crate) fn keep_strongest(&mut self, fibers: &UnitFibers, count: usize) {
+        let energies = self.coverage(fibers).energies;
         let mut order: Vec<usize> = (0..self.count()).collect();
         order.sort_by(|&a, &b| energies[b].total_cmp(&energies[a]));
         let mut keep = vec![false; self.count()];
@@ -398,29 +404,29 @@ impl Search {
     }
 
     /// Measures how much of the fibers the patterns explain.
-    pub(crate) fn account(&self, fibers: &Fibers) -> Account {
+    pub(crate) fn coverage(&self, fibers: &UnitFibers) -> Coverage {
         let coded = self.encode(fibers, None);
         let (energies, shown) = (vec![0.0; self.count()], vec![0; self.count()]);
-        let mut account = Account { energies, shown, fibers: fibers.len(), ..Account::default() };
+        let mut coverage = Coverage { energies, shown, fibers: fibers.len(), ..Coverage::default() };
         for (fiber, code) in coded.codes.iter().enumerate() {
             let (y, energy) = (fibers.get(fiber), fibers.lengths[fiber].powi(2));
             // |y|^2 - |r|^2 = sum_i x_i <A_i, y>, because x is a least-squares solution.
             for &(i, x) in code {
-                account.energies[i as usize] += energy * (x * dot(self.pattern(i as usize), y)) as f64;
-                account.shown[i as usize] += 1;
+                coverage.energies[i as usize] += energy * (x * dot(self.pattern(i as usize), y)) as f64;
+                coverage.shown[i as usize] += 1;
             }
-            account.energy += energy;
-            account.rest += energy * (coded.residual_lengths[fiber] as f64).powi(2);
-            account.explained += usize::from(coded.explained[fiber]);
+            coverage.energy += energy;
+            coverage.residual_energy += energy * (coded.residual_lengths[fiber] as f64).powi(2);
+            coverage.explained += usize::from(coded.explained[fiber]);
             let few = (2 * code.len()).pow(2) <= self.n && 2 * code.len() <= fibers.entries(fiber);
-            account.few += usize::from(coded.explained[fiber] && few);
+            coverage.few += usize::from(coded.explained[fiber] && few);
         }
-        account
+        coverage
     }
 
     /// The patterns that were not given, n values each. The entry of largest magnitude is positive: the sign is
     /// arbitrary, and people expect a positive one.
-    pub(crate) fn found(&self) -> Vec<f64> {
+    pub(crate) fn new_patterns(&self) -> Vec<f64> {
         let mut found: Vec<f64> = self.patterns[self.fixed * self.n..].iter().map(|&a| a as f64).collect();
         for pattern in found.chunks_exact_mut(self.n) {
             let largest =
@@ -432,12 +438,12 @@ impl Search {
         found
     }
 
-    /// For each pattern that was not given, the explained fibers with its largest codes, [`MAX_FOUNDERS`] at most.
-    pub(crate) fn founders(&self, fibers: &Fibers) -> Vec<Vec<usize>> {
+    /// For each pattern that was not given, the explained fibers with its largest codes, [`MAX_STRONGEST_FIBERS`] at most.
+    pub(crate) fn strongest_fibers(&self, fibers: &UnitFibers) -> Vec<Vec<usize>> {
         let mut shown = self.encode(fibers, None).by_pattern(self.count());
         let best = |mut shown: Vec<(usize, f32)>| {
             shown.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()).then(a.0.cmp(&b.0)));
-            shown.into_iter().take(MAX_FOUNDERS).map(|shown| shown.0).collect()
+            shown.into_iter().take(MAX_STRONGEST_FIBERS).map(|shown| shown.0).collect()
         };
         shown.drain(self.fixed..).map(best).collect()
     }
@@ -447,7 +453,7 @@ impl Search {
     /// `shown[f]` is the pattern that fiber f shows; fibers of one pattern are neighbors. Every fiber is coded without
     /// that pattern. A pattern is confirmed if two of its fibers are unexplained then and their residuals are more alike
     /// than chance allows.
-    pub(crate) fn confirms(&self, fibers: &Fibers, shown: &[usize]) -> Vec<bool> {
+    pub(crate) fn confirmed(&self, fibers: &UnitFibers, shown: &[usize]) -> Vec<bool> {
         let n = self.n;
         // About the largest |cos| of a direction with as many random fibers.
         let chance = (2.0 * (2.0 * fibers.len() as f32).ln() / n as f32).sqrt();
@@ -471,14 +477,14 @@ impl Search {
     }
 
     /// Indices of the fibers that the patterns do not explain.
-    pub(crate) fn unexplained(&self, fibers: &Fibers) -> Vec<usize> {
+    pub(crate) fn unexplained(&self, fibers: &UnitFibers) -> Vec<usize> {
         self.encode(fibers, None).unexplained()
     }
 }
 
 /// How much of some fibers the patterns explain.
 #[derive(Default)]
-pub(crate) struct Account {
+pub(crate) struct Coverage {
     /// Energy that each pattern explains, in squared units of the data.
     pub(crate) energies: Vec<f64>,
     /// Number of fibers with a code of each pattern.
@@ -486,7 +492,7 @@ pub(crate) struct Account {
     /// Energy of all fibers.
     pub(crate) energy: f64,
     /// Energy of all residuals.
-    pub(crate) rest: f64,
+    pub(crate) residual_energy: f64,
     /// Number of fibers.
     pub(crate) fibers: usize,
     /// Number of explained fibers.
@@ -495,13 +501,13 @@ pub(crate) struct Account {
     pub(crate) few: usize,
 }
 
-impl Account {
+impl Coverage {
     /// Adds what the patterns explain of further fibers.
-    pub(crate) fn add(&mut self, other: &Account) {
+    pub(crate) fn add(&mut self, other: &Coverage) {
         self.energies.iter_mut().zip(&other.energies).for_each(|(sum, energy)| *sum += energy);
         self.shown.iter_mut().zip(&other.shown).for_each(|(sum, shown)| *sum += shown);
         self.energy += other.energy;
-        self.rest += other.rest;
+        self.residual_energy += other.residual_energy;
         self.fibers += other.fibers;
         self.explained += other.explained;
         self.few += other.few;

@@ -8,9 +8,9 @@ use crate::data::tensor::Tensor;
 use crate::discover::growth::Discovery;
 use crate::discover::params::DiscoverParams;
 use crate::discover::scale::Scale;
-use crate::discover::search::{Account, Search};
+use crate::discover::search::{Coverage, Search};
 use crate::discover::unexplained::MAX_FIBERS;
-use crate::discover::unit_fibers::Fibers;
+use crate::discover::unit_fibers::UnitFibers;
 use crate::error::Error;
 
 /// Patterns found in a tensor, ordered by decreasing explained energy.
@@ -82,12 +82,12 @@ impl Start {
         min_length: f64,
     ) -> Result<Start, Error> {
         let n = tensor.shape().features;
-        let account = account(tensor, columns, scale, min_length);
+        let coverage = coverage(tensor, columns, scale, min_length);
         // Fibers shorter than `min_length` count for the energy of the tensor.
         let energy: f64 = tensor.values().iter().map(|y| y * y).sum();
         let share = |explained: f64| if energy > 0.0 { explained / energy } else { 0.0 };
         let mut order: Vec<usize> = (0..evidence.len()).collect();
-        order.sort_by(|&a, &b| account.energies[b].total_cmp(&account.energies[a]));
+        order.sort_by(|&a, &b| coverage.energies[b].total_cmp(&coverage.energies[a]));
         let mut dictionary = Dictionary::empty(n);
         for &i in &order {
             let unit = UnitVector::new(columns[i * n..][..n].to_vec());
@@ -95,38 +95,38 @@ impl Start {
         }
         let finding = |&i: &usize| Finding {
             evidence: evidence[i],
-            fibers: account.shown[i],
-            energy: share(account.energies[i]),
+            fibers: coverage.shown[i],
+            energy: share(coverage.energies[i]),
         };
         Ok(Start {
             dictionary,
             findings: order.iter().map(finding).collect(),
             scale,
-            fibers: account.fibers,
-            explained: account.explained,
-            few: account.few,
-            energy: share(0.0 + account.energies.iter().sum::<f64>()),
+            fibers: coverage.fibers,
+            explained: coverage.explained,
+            few: coverage.few,
+            energy: share(0.0 + coverage.energies.iter().sum::<f64>()),
             min_length,
         })
     }
 }
 
 /// Measures what patterns, given column by column, explain of all fibers that are at least `min_length` long.
-pub(crate) fn account(
+pub(crate) fn coverage(
     tensor: &Tensor<'_>,
     columns: &[f64],
     scale: Option<Scale>,
     min_length: f64,
-) -> Account {
+) -> Coverage {
     let n = tensor.shape().features;
     let search = Search::new(n, columns.iter().map(|&a| a as f32).collect(), scale, 0, 0);
     let all: Vec<usize> = (0..tensor.fibers()).collect();
-    let mut sum = search.account(&Fibers::new(n));
+    let mut sum = search.coverage(&UnitFibers::new(n));
     for chunk in all.chunks(MAX_FIBERS) {
-        let mut fibers = Fibers::new(n);
+        let mut fibers = UnitFibers::new(n);
         chunk.iter().for_each(|&fiber| fibers.push(tensor, fiber));
         fibers.keep_longer(min_length);
-        sum.add(&search.account(&fibers));
+        sum.add(&search.coverage(&fibers));
     }
     sum
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::tensor::Tensor;
 use crate::discover::scale::Scale;
-use crate::discover::unit_fibers::Fibers;
+use crate::discover::unit_fibers::UnitFibers;
 use crate::encode::waves::Wave;
 use crate::parallel::message::gather;
 use crate::parallel::team::Team;
@@ -22,7 +22,7 @@ pub(crate) struct UnexplainedFibers {
     n: usize,
     /// The units of the data. None where they are not known yet; then no fiber counts as explained.
     scale: Option<Scale>,
-    fibers: HashSample<Fibers>,
+    fibers: HashSample<UnitFibers>,
     /// Residual norms of the fibers that have a code.
     residuals: HashSample<f64>,
     /// For each pattern on probation, one fiber that shows it. None for other patterns.
@@ -30,15 +30,15 @@ pub(crate) struct UnexplainedFibers {
 }
 
 /// A fiber that shows a pattern on probation, and the hash of its place. None if no fiber has shown the pattern.
-type Example = Option<(u64, Fibers)>;
+type Example = Option<(u64, UnitFibers)>;
 
 /// Unexplained fibers of one tensor, gathered from all ranks.
 pub(crate) struct Unexplained {
-    pub(crate) fibers: Fibers,
+    pub(crate) fibers: UnitFibers,
     /// Residual norms of fibers that have a code.
     pub(crate) residuals: Vec<f64>,
     /// A fiber for each pattern on probation that was shown.
-    pub(crate) examples: Fibers,
+    pub(crate) examples: UnitFibers,
     /// The pattern that each of `examples` shows.
     pub(crate) patterns: Vec<usize>,
 }
@@ -46,10 +46,10 @@ pub(crate) struct Unexplained {
 /// The message that every rank sends to all others.
 #[derive(Serialize, Deserialize)]
 struct Message {
-    fibers: Vec<(u64, Fibers)>,
+    fibers: Vec<(u64, UnitFibers)>,
     residuals: Vec<(u64, f64)>,
     /// Pattern, hash of the place, fiber.
-    examples: Vec<(usize, u64, Fibers)>,
+    examples: Vec<(usize, u64, UnitFibers)>,
 }
 
 /// A sample of at most [`MAX_FIBERS`] items: those whose hash begins with a number of zero bits that grows as needed.
@@ -130,13 +130,13 @@ impl UnexplainedFibers {
         for &(pattern, _) in code {
             let first = |known: &Example| known.as_ref().is_none_or(|known| hash < known.0);
             if let Some(example) = self.examples[pattern as usize].as_mut().filter(|known| first(known)) {
-                *example = Some((hash, Fibers::one(tensor, fiber)));
+                *example = Some((hash, UnitFibers::one(tensor, fiber)));
             }
         }
         let explained = self.scale.is_some_and(|scale| scale.explains(energy.sqrt(), residual.sqrt()));
         let unexplained = energy > 0.0 && !explained;
         if unexplained {
-            self.fibers.add(hash, || Fibers::one(tensor, fiber));
+            self.fibers.add(hash, || UnitFibers::one(tensor, fiber));
         }
         unexplained
     }
@@ -175,9 +175,9 @@ fn merge(n: usize, messages: Vec<Message>) -> Unexplained {
     examples.sort_by_key(|example| (example.0, example.1));
     examples.dedup_by_key(|example| example.0);
     let mut unexplained = Unexplained {
-        fibers: Fibers::new(n),
+        fibers: UnitFibers::new(n),
         residuals: residuals.into_iter().map(|residual| residual.1).collect(),
-        examples: Fibers::new(n),
+        examples: UnitFibers::new(n),
         patterns: Vec::new(),
     };
     fibers.iter().for_each(|(_, fiber)| unexplained.fibers.take_all(fiber));

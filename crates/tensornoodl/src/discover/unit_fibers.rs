@@ -9,7 +9,7 @@ pub(crate) const BLOCK: usize = 128;
 
 /// Fibers scaled to unit length, in single precision, column by column, with the norm of each.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Fibers {
+pub(crate) struct UnitFibers {
     pub(crate) n: usize,
     pub(crate) values: Vec<f32>,
     pub(crate) lengths: Vec<f64>,
@@ -18,9 +18,9 @@ pub(crate) struct Fibers {
     hashes: Vec<u64>,
 }
 
-impl Fibers {
-    pub(crate) fn new(n: usize) -> Fibers {
-        Fibers { n, values: Vec::new(), lengths: Vec::new(), hashes: Vec::new() }
+impl UnitFibers {
+    pub(crate) fn new(n: usize) -> UnitFibers {
+        UnitFibers { n, values: Vec::new(), lengths: Vec::new(), hashes: Vec::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -52,14 +52,14 @@ impl Fibers {
     }
 
     /// A single fiber of a tensor.
-    pub(crate) fn one(tensor: &Tensor<'_>, fiber: usize) -> Fibers {
-        let mut one = Fibers::new(tensor.shape().features);
+    pub(crate) fn one(tensor: &Tensor<'_>, fiber: usize) -> UnitFibers {
+        let mut one = UnitFibers::new(tensor.shape().features);
         one.push(tensor, fiber);
         one
     }
 
     /// Appends some fibers of `others`.
-    pub(crate) fn take(&mut self, others: &Fibers, fibers: &[usize]) {
+    pub(crate) fn take(&mut self, others: &UnitFibers, fibers: &[usize]) {
         for &fiber in fibers {
             self.values.extend_from_slice(others.get(fiber));
             self.lengths.push(others.lengths[fiber]);
@@ -78,28 +78,28 @@ impl Fibers {
     /// Keeps only the fibers with a norm of at least `length`.
     pub(crate) fn keep_longer(&mut self, length: f64) {
         if self.lengths.iter().any(|own| *own < length) {
-            let all = std::mem::replace(self, Fibers::new(self.n));
+            let all = std::mem::replace(self, UnitFibers::new(self.n));
             let long: Vec<usize> = (0..all.len()).filter(|&fiber| all.lengths[fiber] >= length).collect();
             self.take(&all, &long);
         }
     }
 
     /// Appends all fibers of `others`.
-    pub(crate) fn take_all(&mut self, others: &Fibers) {
+    pub(crate) fn take_all(&mut self, others: &UnitFibers) {
         self.values.extend_from_slice(&others.values);
         self.lengths.extend_from_slice(&others.lengths);
         self.hashes.extend_from_slice(&others.hashes);
     }
 
     /// Appends a fiber of `others`, unless it is here already.
-    pub(crate) fn take_one(&mut self, others: &Fibers, fiber: usize) {
+    pub(crate) fn take_one(&mut self, others: &UnitFibers, fiber: usize) {
         if !self.hashes.contains(&others.hashes[fiber]) {
             self.take(others, &[fiber]);
         }
     }
 
     /// Appends the fibers of `others` that are not here yet.
-    pub(crate) fn take_new(&mut self, others: &Fibers) {
+    pub(crate) fn take_new(&mut self, others: &UnitFibers) {
         let here: HashSet<u64> = self.hashes.iter().copied().collect();
         let new: Vec<usize> = (0..others.len()).filter(|&f| !here.contains(&others.hashes[f])).collect();
         self.take(others, &new);
@@ -135,12 +135,12 @@ pub(crate) mod tests {
     use super::*;
     use crate::shape::{Place, Shape};
 
-    pub(crate) fn fibers(columns: &[&[f64]]) -> Fibers {
+    pub(crate) fn fibers(columns: &[&[f64]]) -> UnitFibers {
         let n = columns[0].len();
         let places = (0..columns.len()).map(|row| Place { row: row as u32, col: 0 }).collect();
         let shape = Shape { features: n, rows: columns.len(), cols: 1 };
         let tensor = Tensor::trusted(shape, columns.concat(), places);
-        let mut fibers = Fibers::new(n);
+        let mut fibers = UnitFibers::new(n);
         (0..columns.len()).for_each(|fiber| fibers.push(&tensor, fiber));
         fibers
     }

@@ -120,10 +120,10 @@ impl BlockCoder<'_> {
             work.code.clear();
             work.code.extend(by_place.in_row_and_col(tensor.places()[fiber]).map(|i| (i, 0.0)));
             let (y, r) = (tensor.fiber(fiber), block.next(residuals, n));
-            let found = coder.guessed(work, y, r, coder.rounding_bounds(energy));
+            let found = coder.code_from_prediction(work, y, r, coder.rounding_bounds(energy));
             if let Some(residual) = found {
                 block.solver_counts.direct += 1;
-                block.solver_counts.guessed += 1;
+                block.solver_counts.predicted += 1;
                 block.push(coder, work, fiber, y, r, energy, residual);
             }
             found.is_none()
@@ -261,7 +261,7 @@ impl Coder<'_> {
             return residual;
         }
         let converged = self.iht(work, d);
-        *(if converged { &mut solver_counts.iht } else { &mut solver_counts.unsettled }) += 1;
+        *(if converged { &mut solver_counts.iht } else { &mut solver_counts.unconverged }) += 1;
         // The support no longer changes, so least squares on it is where the iteration would end.
         let refits = direct && converged && params.code_tolerance > 0.0;
         let refitted = if refits { refit(work, y, r, self.dictionary) } else { None };

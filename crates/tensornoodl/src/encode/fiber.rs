@@ -40,8 +40,8 @@ const MOST_CANDIDATES: usize = 8;
 /// whole of G.
 const MOST_WITHOUT_GRAM: usize = 4;
 
-/// Largest size of a guessed support. Fitting more patterns takes longer than the product in single precision.
-const MOST_GUESSED: usize = 16;
+/// Largest size of a predicted support. Fitting more patterns takes longer than the product in single precision.
+const MAX_PREDICTED: usize = 16;
 
 /// Encodes fibers with one dictionary A.
 pub(crate) struct Coder<'a> {
@@ -129,7 +129,7 @@ impl<'a> Coder<'a> {
         self.gram.get_or_init(|| Gram::new(self.dictionary, self.dictionary, true));
     }
 
-    /// Uses the dictionary D to fit guessed supports.
+    /// Uses the dictionary D to fit predicted supports.
     pub(crate) fn follow(&mut self, dictionary: Dictionary) {
         let gram = Gram::new(self.dictionary, &dictionary, true);
         self.guide = Some(Guide { dictionary, gram });
@@ -140,8 +140,8 @@ impl<'a> Coder<'a> {
         RoundingBounds { features: self.dictionary.features(), fiber: energy.sqrt() / self.params.code_floor }
     }
 
-    /// Finds the code from a guess of its support in `work.code`, proves it, and returns |r|^2.
-    pub(crate) fn guessed(
+    /// Finds the code from a prediction of its support in `work.code`, proves it, and returns |r|^2.
+    pub(crate) fn code_from_prediction(
         &self,
         work: &mut Work,
         y: &[f64],
@@ -149,7 +149,7 @@ impl<'a> Coder<'a> {
         bounds: RoundingBounds,
     ) -> Option<f64> {
         let floor = self.params.code_floor;
-        if work.code.len() > MOST_GUESSED {
+        if work.code.len() > MAX_PREDICTED {
             return None;
         }
         let (dictionary, gram) = match &self.guide {

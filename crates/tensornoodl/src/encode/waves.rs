@@ -155,8 +155,8 @@ impl Encoded {
 
     /// The sums and counts that are added over the ranks of a team. Codes stay with the rank that has the fiber.
     pub(crate) fn sums(&mut self) -> (&mut ExactSums, [&mut usize; 6]) {
-        let SolverCounts { direct, guessed, iht, unsettled } = &mut self.solver_counts;
-        (&mut self.energy, [&mut self.nonzero, &mut self.code_entries, direct, guessed, iht, unsettled])
+        let SolverCounts { direct, predicted, iht, unconverged } = &mut self.solver_counts;
+        (&mut self.energy, [&mut self.nonzero, &mut self.code_entries, direct, predicted, iht, unconverged])
     }
 
     /// The codes of all fibers, in the order of the fibers.
@@ -375,7 +375,7 @@ mod tests {
                     "{fiber}: {a:?} {b:?}"
                 );
             }
-            assert_eq!(others.guessed, 0);
+            assert_eq!(others.predicted, 0);
             // A proof may fail by a rounding error with one screening and hold with another.
             assert!(
                 others.direct.abs_diff(solver_counts.direct) <= tensor.fibers() / 1000,
@@ -383,7 +383,7 @@ mod tests {
             );
         }
         let share = |count: usize| count as f64 / tensor.fibers() as f64;
-        (share(solver_counts.guessed), share(solver_counts.iht + solver_counts.unsettled))
+        (share(solver_counts.predicted), share(solver_counts.iht + solver_counts.unconverged))
     }
 
     #[test]
@@ -441,7 +441,7 @@ mod tests {
             let (solver_counts, codes) = encode(&scaled, &dictionary, &params, Screening::Places);
             let (_, plain) = encode(&scaled, &dictionary, &params, Screening::Double);
             assert_eq!(codes, plain, "{scale:e}");
-            assert!(2 * solver_counts.guessed > tensor.fibers(), "{scale:e}: {solver_counts:?}");
+            assert!(2 * solver_counts.predicted > tensor.fibers(), "{scale:e}: {solver_counts:?}");
         }
     }
 }

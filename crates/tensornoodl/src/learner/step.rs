@@ -33,22 +33,22 @@ pub struct Step {
     /// now, and patterns that have become the same as an older one. Later patterns have moved up. `codes` and `activity`
     /// are numbered as the dictionary is after the step.
     pub lost: Vec<usize>,
-    /// Time spent on the fibers: reading them, stage I, and the sums of stage III.
-    pub encode_time: Duration,
-    /// Time spent on moving the dictionary by these sums.
-    pub update_time: Duration,
-    /// Time spent on finding patterns.
-    pub search_time: Duration,
+    /// Time spent on the parts of the step.
+    pub times: Times,
     /// The codes of the last pass. [`Codes::untangle`] makes the row and col factors of them (stage II).
     pub codes: Codes,
 }
 
 /// Time spent on the parts of a step.
-#[derive(Default)]
-pub(crate) struct Times {
-    pub(crate) encode: Duration,
-    pub(crate) update: Duration,
-    pub(crate) search: Duration,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Times {
+    /// Reading the fibers, stage I, and the sums of stage III.
+    pub encode: Duration,
+    /// Moving the dictionary by these sums.
+    pub update: Duration,
+    /// Finding patterns.
+    pub search: Duration,
 }
 
 /// Runs some work and adds the time that it took to `total`.

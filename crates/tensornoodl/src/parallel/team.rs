@@ -71,12 +71,6 @@ pub fn get(parcel: &mut &[u8]) -> u64 {
     u64::from_le_bytes(*word)
 }
 
-/// Appends the number of items, then every item, to a message.
-pub(crate) fn put_all<T>(parcel: &mut Vec<u8>, items: &[T], one: impl Fn(&mut Vec<u8>, &T)) {
-    put(parcel, items.len() as u64);
-    items.iter().for_each(|item| one(parcel, item));
-}
-
 /// The team that a learner works in. All handles are equal: learners are compared by what they know, not by who works on
 /// them.
 #[derive(Debug, Clone)]

@@ -177,8 +177,8 @@ impl Times {
             let begun = Instant::now();
             let step = working.learn(tensor)?;
             times.step.push(begun.elapsed().as_secs_f64());
-            times.encode.push(step.encode_time.as_secs_f64());
-            times.update.push(step.update_time.as_secs_f64());
+            times.encode.push(step.times.encode.as_secs_f64());
+            times.update.push(step.times.update.as_secs_f64());
             times.untangle.push(seconds(|| std::hint::black_box(step.codes.untangle())));
             drop(step);
             if rayon::current_num_threads() > 1 {
@@ -243,7 +243,7 @@ fn measure(
         ratio: step_seconds / product_f64_seconds,
         speedup: speedup_of_step,
         product_speedup,
-        fallback_share: (counts.iht + counts.unsettled) as f64 / step.fibers.max(1) as f64,
+        fallback_share: (counts.iht + counts.unconverged) as f64 / step.fibers.max(1) as f64,
         peak_rss_bytes,
         input_bytes: (size_of_val(tensor.values()) + size_of_val(tensor.places())) as u64,
     })

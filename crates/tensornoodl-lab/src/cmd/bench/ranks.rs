@@ -197,8 +197,8 @@ impl<'a> Bench<'a> {
                 times.beside.push(beside);
                 times.together.push(together);
                 times.exchange.push(times.traffic.time.as_secs_f64());
-                times.encode.extend(first.as_ref().map(|(step, _)| step.encode_time.as_secs_f64()));
-                times.update.extend(first.as_ref().map(|(step, _)| step.update_time.as_secs_f64()));
+                times.encode.extend(first.as_ref().map(|(step, _)| step.times.encode.as_secs_f64()));
+                times.update.extend(first.as_ref().map(|(step, _)| step.times.update.as_secs_f64()));
             }
         }
         Ok(times)

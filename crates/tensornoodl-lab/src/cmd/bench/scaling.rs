@@ -195,7 +195,7 @@ fn measure(args: &Args, axis: Axis, at: &'static str, factor: f64) -> anyhow::Re
         mean_code_size: step.mean_code_size,
         seconds: median(times),
         untangle_seconds: median(untangles),
-        fallback_share: (step.solver_counts.iht + step.solver_counts.unsettled) as f64
+        fallback_share: (step.solver_counts.iht + step.solver_counts.unconverged) as f64
             / step.fibers.max(1) as f64,
     })
 }
