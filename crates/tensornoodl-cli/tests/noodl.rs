@@ -157,7 +157,6 @@ fn check_refuses_what_is_wrong() {
     wrong("check FILE --picture /nowhere/x.svg --evidence", 1, "cannot write /nowhere/x.svg");
     wrong("check FILE --patterns-out FILE", 1, "needs that file for something else");
     wrong("check FILE --patterns 0", 2, "patterns is 0, it must be at least 1");
-    wrong("check FILE --step 1", 3, "has 1 fibers that are not zero");
     wrong("check", 2, "TABLE");
     wrong("check no-such-file.tns", 3, "cannot read no-such-file.tns");
     refused(&format!("check {csv}"), 2, "--feature, --row and --col are all needed");

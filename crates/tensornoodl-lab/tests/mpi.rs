@@ -190,17 +190,17 @@ mod with {
                 );
                 let team = mpirun(ranks, &format!("noodl-lab {args}"));
                 assert!(team.status.success(), "{}", stderr(&team));
-                // Sums: the gradient (n for each pattern), for each pattern the evidence that is shared with others and its moments
-                // with those before it and itself, the rest, and two energies.
+                // Sums: the gradient (n for each pattern), for each pattern the evidence that it shares with others and its moments with
+                // earlier patterns and itself, the residual, and two energies.
                 let pairs = m * (m + 1) / 2;
                 let (columns, sums) = (m + m + pairs + 3, n * m + m + pairs + 3);
-                // Found and tallied: six counts of codes, two of fibers, two of each pattern.
+                // Counts: six of codes, two of fibers, and two of each pattern.
                 let counts = 6 + 2 + 2 * m;
-                // A level of a byte for each column of sums, and one for alarms; then two words for each sum.
+                // A byte for the level of each column of sums, and one for alarms; then 16 bytes for each sum.
                 let learning = (1 + columns) + 8 * (counts + 2 * sums);
-                // How often each pattern was shown and how many codes were found, for the claim; and two sums of four words and a
-                // verdict for all, after their length.
-                let measuring = 8 * (m + 1) + 8 + 72;
+                // The errors: how often each pattern was shown and the number of found codes; then a message of two exact sums (a level of
+                // a byte and three slices of eight bytes each) and a verdict of a byte, after its length.
+                let measuring = 8 * (m + 1) + 8 + 2 * (1 + 3 * 8) + 1;
                 for line in stdout(&team).lines().take(3) {
                     let step: Value = serde_json::from_str(line).unwrap();
                     let [calls, bytes] = ["exchanges", "sent_bytes"].map(|name| step[name].as_u64().unwrap());
