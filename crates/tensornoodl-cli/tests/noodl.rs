@@ -155,7 +155,7 @@ fn check_refuses_what_is_wrong() {
     wrong("check FILE --recipe sqrt", 2, "actions are log2, scale, center");
     wrong("check FILE --min-length long", 2, "it must be a length or auto");
     wrong("check FILE --picture /nowhere/x.svg --evidence", 1, "cannot write /nowhere/x.svg");
-    wrong("check FILE --patterns-out FILE", 2, "needs that file for something else");
+    wrong("check FILE --patterns-out FILE", 1, "needs that file for something else");
     wrong("check FILE --patterns 0", 2, "patterns is 0, it must be at least 1");
     wrong("check FILE --step 1", 3, "has 1 fibers that are not zero");
     wrong("check", 2, "TABLE");

@@ -10,7 +10,7 @@ use tensornoodl_data::{Recipe, files};
 const EXAMPLES: &str = "\
 Examples:
   noodl check mail.csv --feature 'month(time)' --row from --col to --recipe log2,scale,center
-  noodl check mail.csv --feature 'month(time)' --row from --col to --recipe log2,scale,center --evidence
+  noodl check mail.csv --feature 'month(time)' --row from --col to --evidence
   noodl check mail.tns --feature 3 --row 1 --col 2
   noodl check tensor.npy --patterns 4 --patterns-out patterns.csv
 
