@@ -10,5 +10,6 @@ pub mod plot;
 pub mod program;
 pub mod progress;
 mod ranks;
+pub mod run;
 pub mod svg;
 pub mod table;

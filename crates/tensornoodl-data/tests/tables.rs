@@ -1,10 +1,10 @@
 //! Tables that are counted into labelled tensors.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use common::{parquet_file, query};
 use tensornoodl_data::{Counter, Error, Events, Query, Value, table};
@@ -153,41 +153,6 @@ fn a_huge_index_space_takes_no_memory() {
     let text = format!("f,r,c\n{}", text.collect::<String>());
     let events = read(&text, query("f", "r", "c")).unwrap();
     assert_eq!(events.shape().to_string(), "3 x 10 x 10");
-}
-
-fn data(file: &str) -> Option<PathBuf> {
-    let Some(folder) = std::env::var_os("NOODL_DATA") else {
-        eprintln!("skipped: {file}, as NOODL_DATA is not set");
-        return None;
-    };
-    Some(Path::new(&folder).join(file))
-}
-
-#[test]
-fn enron_is_the_tensor_of_the_literature() {
-    let Some(path) = data("enron_emails.csv") else { return };
-    let filters = vec!["from!=@to".parse().unwrap()];
-    let events = table::read(&path, Query { filters, ..query("month(time)", "from", "to") }).unwrap();
-    assert_eq!(
-        (events.features.names.len(), events.cells(), events.fibers(), events.sum()),
-        (44, 9_838, 3_007, 34_427.0)
-    );
-    assert_eq!((events.tally.events, events.tally.filtered), (38_131, 3_704));
-}
-
-#[test]
-fn a_season_has_27_weeks() {
-    let Some(path) = data("nba_2018-19_shots.csv.gz") else { return };
-    let shots = Query {
-        step: Some("week(date)".parse().unwrap()),
-        average_over: Some("game".into()),
-        keep_rows: Some(100),
-        ..query("grid(loc_x,loc_y,12x10,-250:250,-52.5:417.5)", "player", "opponent")
-    };
-    let events = table::read(&path, shots).unwrap();
-    assert_eq!((events.shape().to_string(), events.steps()), ("120 x 100 x 30".into(), 27));
-    assert_eq!(events.tally.events, 219_458);
-    assert!(events.tally.outside > 100 && events.tally.outside < 1000, "{}", events.tally.outside);
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
 use tensornoodl::Team;
-use tensornoodl_cli::program::{self, EXIT_CODES, Program};
+use tensornoodl_cli::program::{EXIT_CODES, Program};
+use tensornoodl_cli::run;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,5 +75,5 @@ impl Program for Args {
 }
 
 fn main() -> ExitCode {
-    program::main::<Args>()
+    run::main::<Args>()
 }

@@ -77,7 +77,7 @@ impl Lookup {
             }
             match known.insert(label.into(), text.into()) {
                 Some(before) if before != text => {
-                    let rule = format!("there once: it is {before} above and {text} here");
+                    let rule = format!("unique: it is {before} above and {text} here");
                     Err(bad_field(label, &self.columns[0], at, &rule))
                 }
                 _ => Ok(()),

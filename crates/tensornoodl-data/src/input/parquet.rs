@@ -43,7 +43,7 @@ pub(crate) fn rows(
 ) -> Result<(), Error> {
     let broken = |what: String| Error::Format { file: file.into(), format: "Parquet", what };
     let failed = |error: ParquetError| broken(error.to_string().replace('\n', " "));
-    let contradiction = || broken("it contradicts itself".into());
+    let contradiction = || broken("its parts contradict each other".into());
     let again = input.try_clone().map_err(|error| Error::Read { file: file.into(), error })?;
     let reader = guarded(|| SerializedFileReader::new(again)).ok_or_else(contradiction)?.map_err(failed)?;
     let schema = reader.metadata().file_metadata().schema();

@@ -10,8 +10,8 @@ use faer::linalg::solvers::Solve;
 use faer::{Mat, MatRef, Side};
 use tensornoodl::Tensor;
 
-use super::cp::Cp;
-use super::linear::{dot, entrywise, normalize};
+use crate::methods::cp::Cp;
+use crate::methods::linear::{dot, entrywise, normalize};
 
 /// Options of alternating least squares.
 #[derive(Debug, Clone, Copy, PartialEq)]

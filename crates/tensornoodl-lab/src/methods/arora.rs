@@ -13,8 +13,8 @@
 use rayon::prelude::*;
 use tensornoodl::{Codes, Dictionary, Error, Tensor};
 
-use super::Method;
-use super::linear::{add, by_blocks, encode};
+use crate::methods::linear::{add, by_blocks, encode};
+use crate::methods::method::Method;
 
 /// The biased method Arora(b), or the unbiased method Arora(u).
 pub struct Arora {

@@ -5,7 +5,7 @@
 
 use tensornoodl::{Codes, Dictionary, Error, Factors, Shape, Sparse, Tensor};
 
-use super::linear::{BLOCK, dot, normalize, product, product_transposed, transposed_product};
+use crate::methods::linear::{BLOCK, dot, normalize, product, product_transposed, transposed_product};
 
 /// A CP factorization; factors are n x m, J x m and K x m, column by column.
 #[derive(Debug, Clone)]

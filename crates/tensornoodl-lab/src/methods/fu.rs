@@ -25,7 +25,7 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use tensornoodl::{Error, Shape};
 
-use super::linear::{dot, transposed_product};
+use crate::methods::linear::{dot, transposed_product};
 
 /// An index along each axis, and the value there. No two entries may have the same indices.
 pub type Entry = ([usize; 3], f64);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tensornoodl::{Codes, Dictionary, Sparse, Tensor};
 
-use super::linear::{add, by_blocks, dot};
+use crate::methods::linear::{add, by_blocks, dot};
 
 /// A solver of the Lasso.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

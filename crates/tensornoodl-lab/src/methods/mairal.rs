@@ -14,9 +14,9 @@
 
 use tensornoodl::{Codes, Dictionary, Error, Tensor};
 
-use super::Method;
-use super::lasso::{Lasso, Solver};
-use super::linear::{add, dot};
+use crate::methods::lasso::{Lasso, Solver};
+use crate::methods::linear::{add, dot};
+use crate::methods::method::Method;
 
 /// The weight t0 of A(0), in fibers. All values from 0.01 to 1 give the same errors in the paper's cells.
 const START_WEIGHT: f64 = 0.1;
@@ -99,6 +99,6 @@ impl Method for Mairal {
     fn encode(&self, tensor: &Tensor<'_>) -> Result<Codes, Error> {
         let lasso = Lasso::new(&self.dictionary);
         let code = |scores: &[f64]| lasso.solve(scores, self.lambda, Vec::new(), Solver::Descent).0;
-        Ok(super::linear::encode(&self.dictionary, tensor, code))
+        Ok(crate::methods::linear::encode(&self.dictionary, tensor, code))
     }
 }

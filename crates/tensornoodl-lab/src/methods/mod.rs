@@ -18,6 +18,7 @@ mod fu;
 pub mod lasso;
 pub(crate) mod linear;
 mod mairal;
+mod method;
 mod noodl;
 mod power;
 
@@ -26,31 +27,6 @@ pub use arora::Arora;
 pub use cp::Cp;
 pub use fu::{Entry, Fu, FuFit, fu, fu_from};
 pub use mairal::Mairal;
+pub use method::Method;
 pub use noodl::{Matrix, Noodl};
 pub use power::{Power, power};
-
-use tensornoodl::{Codes, Dictionary, Error, Tensor};
-
-/// A method that learns a dictionary from a stream.
-pub trait Method {
-    /// Learns from one tensor.
-    ///
-    /// # Errors
-    /// If the tensor has another number of features than the dictionary.
-    fn learn(&mut self, tensor: &Tensor<'_>) -> Result<(), Error>;
-
-    /// Returns the current dictionary.
-    fn dictionary(&self) -> &Dictionary;
-
-    /// Returns the method's own codes of a tensor.
-    ///
-    /// # Errors
-    /// If the tensor has another number of features than the dictionary.
-    fn encode(&self, tensor: &Tensor<'_>) -> Result<Codes, Error>;
-
-    /// Returns the codes that the last tensor was learned with, and the relative fit of the tensor. None if the method does not keep
-    /// them.
-    fn last(&self) -> Option<(&Codes, f64)> {
-        None
-    }
-}

@@ -2,7 +2,7 @@
 
 use tensornoodl::{Codes, Dictionary, Error, Learner, Params, Place, Shape, Step, Tensor};
 
-use super::Method;
+use crate::methods::method::Method;
 
 /// TensorNOODL as a [`Method`].
 pub struct Noodl {

@@ -16,8 +16,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tensornoodl::Tensor;
 
-use super::cp::Cp;
-use super::linear::{add, dot, entrywise, normalize};
+use crate::methods::cp::Cp;
+use crate::methods::linear::{add, dot, entrywise, normalize};
 
 /// Options of the power method.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -13,8 +13,8 @@ use tensornoodl::recovery::PatternCounts;
 use tensornoodl::synthetic::{Planted, PlantedTensor};
 use tensornoodl::{Codes, Dictionary, DiscoverParams, Error, Learner, Params, Passes, Shape, Tensor};
 
-use super::cell::Cell;
 use crate::methods::{Als, Arora, Cp, Method, Power, als, power};
+use crate::paper::cell::Cell;
 
 /// A method for one tensor, and what it knows besides the tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,9 +7,9 @@ use tensornoodl::metrics::Matching;
 use tensornoodl::synthetic::{Plan, Planted, PlantedTensor};
 use tensornoodl::{Codes, Dictionary, Error, Params, Rule, Sparse, Tensor};
 
-use super::table::eta_a;
 use crate::methods::lasso::{Lasso, Solver};
 use crate::methods::{Arora, Mairal, Matrix, Method, Noodl, linear};
+use crate::paper::table::eta_a;
 
 /// A stream of the paper's tables.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

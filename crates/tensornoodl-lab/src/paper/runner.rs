@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tensornoodl_data::files;
 
-use super::cell::{Cell, MethodName, Outcome, Recovered, TOLERANCE, run};
+use crate::paper::cell::{Cell, MethodName, Outcome, Recovered, TOLERANCE, run};
 
 /// Cells, methods, and where their outcomes are kept.
 #[derive(Debug, Clone)]
@@ -291,7 +291,7 @@ pub struct Line {
 
 /// Returns the means over seeds, in the order of the paper's tables.
 pub fn lines(outcomes: &[Outcome]) -> Vec<Line> {
-    let paper = super::table::paper();
+    let paper = crate::paper::table::paper();
     let mut keys = HashSet::new();
     let mut lines = Vec::new();
     for outcome in outcomes {

@@ -326,17 +326,6 @@ impl ExactSum {
     pub fn get(&self) -> f64 {
         value(self.level, self.slices)
     }
-
-    /// Serializes the sum as four u64.
-    pub fn to_words(&self) -> [u64; 1 + SLICES] {
-        let [first, second, third] = self.slices.map(f64::to_bits);
-        [u64::from(self.level as u8), first, second, third]
-    }
-
-    /// Deserializes a sum from four u64.
-    pub fn from_words([level, first, second, third]: [u64; 1 + SLICES]) -> ExactSum {
-        ExactSum { level: level as u8 as i8, slices: [first, second, third].map(f64::from_bits) }
-    }
 }
 
 /// Number of low bits of a sum that are sent as one i64; the bits above are sent as another one. The unused bits of both
@@ -466,7 +455,7 @@ mod tests {
                 sum
             };
             let (mut one, other) = (of(&numbers[..cut]), of(&numbers[cut..]));
-            one.merge(&ExactSum::from_words(other.to_words()));
+            one.merge(&other);
             prop_assert_eq!(one.get().to_bits(), forth.to_bits());
             let sums = run_ranks(2, |team: &ThreadRank| {
                 let mut totals = ExactSums::new(1, 2);

@@ -7,5 +7,5 @@ pub(crate) mod threads;
 
 pub use exact_sum::ExactSum;
 pub use message::{exchange, gather};
-pub use team::{MAX_RANKS, Solo, Team, Traffic, agree, get, put, rank_range};
+pub use team::{MAX_RANKS, Solo, Team, Traffic, agree, rank_range};
 pub use threads::{ThreadRank, run_ranks};

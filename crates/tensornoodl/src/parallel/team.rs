@@ -56,21 +56,6 @@ impl Sub for Traffic {
     }
 }
 
-/// Appends a 64-bit word to a message.
-pub fn put(parcel: &mut Vec<u8>, word: u64) {
-    parcel.extend_from_slice(&word.to_le_bytes());
-}
-
-/// Removes the first 64-bit word of a message and returns it.
-///
-/// # Panics
-/// If the message ends before the word does: all ranks must run the same program.
-pub fn get(parcel: &mut &[u8]) -> u64 {
-    let (word, remainder) = parcel.split_first_chunk().expect("all ranks run the same program");
-    *parcel = remainder;
-    u64::from_le_bytes(*word)
-}
-
 /// The team that a learner works in. All handles are equal: learners are compared by what they know, not by who works on
 /// them.
 #[derive(Debug, Clone)]

@@ -11,7 +11,7 @@ use tensornoodl::synthetic::{Plan, Planted, PlantedTensor};
 use tensornoodl::{Dictionary, Learner, Params, Tensor};
 use tensornoodl_cli::memory;
 
-use super::{median, seconds};
+use crate::cmd::bench::timing::{median, seconds};
 
 /// Columns of Y multiplied at a time: large enough for full speed, small enough for the cache.
 const SLAB: usize = 256;

@@ -5,9 +5,9 @@ mod ranks;
 mod scaling;
 mod start;
 mod start_picture;
+mod timing;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use clap::Subcommand;
 use tensornoodl::Team;
@@ -62,17 +62,4 @@ pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
         Bench::Start(args) => start::run(args),
         Bench::Ranks(args) => ranks::run(args, team),
     }
-}
-
-/// Returns the seconds that some work takes.
-fn seconds<T>(work: impl FnOnce() -> T) -> f64 {
-    let begun = Instant::now();
-    work();
-    begun.elapsed().as_secs_f64()
-}
-
-/// Returns the median of at least one value.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

@@ -10,7 +10,7 @@ use tensornoodl::synthetic::{Plan, Planted};
 use tensornoodl::{Learner, Params, Step, Team, Tensor};
 use tensornoodl_cli::memory;
 
-use super::median;
+use crate::cmd::bench::timing::median;
 
 const EXAMPLES: &str = "\
 Examples:

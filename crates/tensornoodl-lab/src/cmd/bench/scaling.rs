@@ -10,7 +10,7 @@ use tensornoodl::{Learner, Params};
 use tensornoodl_cli::svg;
 use tensornoodl_data::files;
 
-use super::{median, seconds};
+use crate::cmd::bench::timing::{median, seconds};
 
 const EXAMPLES: &str = "\
 Examples:

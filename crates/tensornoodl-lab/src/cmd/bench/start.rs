@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use indicatif::ProgressBar;
 use rayon::prelude::*;
-use serde::Serialize;
 use tensornoodl::recovery::PatternCounts;
 use tensornoodl::synthetic::{Plan, Planted};
 use tensornoodl::{Dictionary, DiscoverParams, Error, Tensor, discover};
@@ -14,7 +13,7 @@ use tensornoodl_cli::memory;
 use tensornoodl_cli::program::wrong;
 use tensornoodl_data::files;
 
-use super::start_picture;
+use crate::cmd::bench::start_picture::{self, Cell};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,26 +55,6 @@ pub(crate) struct Args {
     /// Write one JSON object for each cell and method.
     #[arg(long)]
     json: bool,
-}
-
-/// One method in one cell.
-#[derive(Serialize)]
-pub(crate) struct Cell {
-    r#type: &'static str,
-    /// What is varied beside the number of patterns in a fiber: "fibers" or "noise".
-    pub(crate) axis: &'static str,
-    pub(crate) method: &'static str,
-    pub(crate) mean_code_size: f64,
-    pub(crate) fibers: usize,
-    pub(crate) noise: f64,
-    seeds: u64,
-    /// Number of patterns that at least two fibers show, summed over the seeds.
-    patterns_seen: usize,
-    patterns_found: usize,
-    spurious: usize,
-    seconds: f64,
-    /// Found patterns over seen and spurious ones.
-    pub(crate) score: f64,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {

@@ -1,10 +1,29 @@
-//! The picture of `noodl-lab bench start`.
+//! The cells of `noodl-lab bench start`, and their picture.
 
 use std::fmt::Write;
 
+use serde::Serialize;
 use tensornoodl_cli::svg::{begin, text};
 
-use super::start::Cell;
+/// One method in one cell.
+#[derive(Serialize)]
+pub(crate) struct Cell {
+    pub(crate) r#type: &'static str,
+    /// What is varied beside the number of patterns in a fiber: "fibers" or "noise".
+    pub(crate) axis: &'static str,
+    pub(crate) method: &'static str,
+    pub(crate) mean_code_size: f64,
+    pub(crate) fibers: usize,
+    pub(crate) noise: f64,
+    pub(crate) seeds: u64,
+    /// Number of patterns that at least two fibers show, summed over the seeds.
+    pub(crate) patterns_seen: usize,
+    pub(crate) patterns_found: usize,
+    pub(crate) spurious: usize,
+    pub(crate) seconds: f64,
+    /// Found patterns over seen and spurious ones.
+    pub(crate) score: f64,
+}
 
 /// Draws a square for every cell, in a panel for each method and axis.
 pub(crate) fn draw(cells: &[Cell]) -> String {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::anyhow;
 use tensornoodl_lab::paper::{BatchMethod, BatchOutcome, Cell, by_jobs, keep, run_batch};
 
-use super::{Progress, RunArgs, SEEDS, check_outputs, failed, grid};
+use crate::cmd::paper::grid::{Progress, RunArgs, SEEDS, check_outputs, failed, grid};
 use tensornoodl_data::files;
 
 /// The default numbers of patterns.

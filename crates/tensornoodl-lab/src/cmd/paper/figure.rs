@@ -7,8 +7,10 @@ use tensornoodl_cli::program::wrong;
 use tensornoodl_data::files;
 use tensornoodl_lab::paper::{Line, MethodName, Outcome, Work, lines};
 
-use super::{ALPHAS, PATTERNS, RunArgs, SEEDS, SIZES, check_outputs, grid, outcomes, title};
 use crate::charts::{self, Chart, Series};
+use crate::cmd::paper::grid::{
+    ALPHAS, PATTERNS, RunArgs, SEEDS, SIZES, check_outputs, grid, outcomes, title,
+};
 use crate::png;
 
 const EXAMPLES: &str = "\

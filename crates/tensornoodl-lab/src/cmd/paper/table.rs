@@ -6,7 +6,9 @@ use std::io::{self, Write};
 use anyhow::anyhow;
 use tensornoodl_lab::paper::{Line, MethodName, Work, lines};
 
-use super::{ALPHAS, PATTERNS, RunArgs, SEEDS, SIZES, check_outputs, failed, grid, outcomes, title};
+use crate::cmd::paper::grid::{
+    ALPHAS, PATTERNS, RunArgs, SEEDS, SIZES, check_outputs, failed, grid, outcomes, title,
+};
 use tensornoodl_data::files;
 
 const EXAMPLES: &str = "\
