@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{folder, noodl, program, stderr, stdout};
+use common::{folder, noodl, program, stderr, stdout, temporary_files};
 use serde_json::Value;
 
 /// Writes e-mails of two teams over two years: one team is busy in spring, one in autumn, and each writes only to its members.
@@ -115,7 +115,6 @@ fn a_stream_that_was_killed_ends_in_the_same_bits() {
     let folder = folder("a_stream_that_was_killed_ends_in_the_same_bits");
     let table = days(&folder).display().to_string();
     let model = folder.join("model.safetensors");
-    let aside = folder.join("model.safetensors.part");
     let args = format!(
         "learn {table} --feature kind --row from --col to --step day(day) --checkpoint-every 1 --resume -o {}",
         model.display()
@@ -147,7 +146,8 @@ fn a_stream_that_was_killed_ends_in_the_same_bits() {
             let latest = if anew { 0.03 } else { 0.5 };
             std::thread::sleep(whole.mul_f64(rng.random_range(0.0..latest)));
             // Some in the middle of writing.
-            while killed % 3 == 0 && !aside.exists() && run.try_wait().unwrap().is_none() {
+            while killed % 3 == 0 && temporary_files(&folder).is_empty() && run.try_wait().unwrap().is_none()
+            {
                 std::thread::sleep(Duration::from_micros(50));
             }
             run.kill().unwrap();
@@ -155,8 +155,14 @@ fn a_stream_that_was_killed_ends_in_the_same_bits() {
         let run = run.wait_with_output().unwrap();
         if run.status.signal() == Some(9) {
             killed += 1;
-            halves += usize::from(aside.exists());
-            assert!(fs::read_dir(&folder).unwrap().count() <= 3, "the table, the model, and one aside");
+            assert!(
+                fs::read_dir(&folder).unwrap().count() <= 3,
+                "the table, the model, and a temporary file"
+            );
+            for file in temporary_files(&folder) {
+                fs::remove_file(file).unwrap();
+                halves += 1;
+            }
             if model.exists() {
                 let shown = noodl(&format!("show {}", model.display()));
                 assert!(shown.status.success(), "{}", stderr(&shown));

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::mpi::{Ended, Job, days, launcher, no_mpi, say, signal, turn};
-use common::{folder, noodl, program, stderr, stdout};
+use common::{folder, noodl, program, stderr, stdout, temporary_files};
 use rand::{RngExt, SeedableRng};
 
 /// The time limit for jobs that end by themselves.
@@ -97,7 +97,6 @@ struct Stream {
     folder: PathBuf,
     args: String,
     model: PathBuf,
-    aside: PathBuf,
     /// The bytes of the model of an undisturbed process.
     bits: Vec<u8>,
 }
@@ -107,7 +106,6 @@ impl Stream {
         let folder = folder(test);
         let table = days(&folder, steps);
         let model = folder.join("model.safetensors");
-        let aside = folder.join("model.safetensors.part");
         let args = format!(
             "learn {} --feature kind --row from --col to --step day --checkpoint-every 1 --resume --json -o {}",
             table.display(),
@@ -117,7 +115,7 @@ impl Stream {
         assert!(alone.status.success(), "{}", stderr(&alone));
         let bits = fs::read(&model).unwrap();
         fs::remove_file(&model).unwrap();
-        Stream { folder, args, model, aside, bits }
+        Stream { folder, args, model, bits }
     }
 
     /// Starts a job and waits until it is in the middle of the stream.
@@ -128,9 +126,19 @@ impl Stream {
         job
     }
 
+    /// Removes the temporary files that killed processes have left behind. Returns how many there were.
+    fn remove_temporary_files(&self) -> usize {
+        let files = temporary_files(&self.folder);
+        files.iter().for_each(|file| fs::remove_file(file).unwrap());
+        files.len()
+    }
+
     /// Returns the number of steps in the model file, which must be readable.
     fn steps(&self) -> usize {
-        assert!(fs::read_dir(&self.folder).unwrap().count() <= 3, "the table, the model, and one aside");
+        assert!(
+            fs::read_dir(&self.folder).unwrap().count() <= 3,
+            "the table, the model, and a temporary file"
+        );
         let shown = noodl(&format!("show {}", self.model.display()));
         assert!(shown.status.success(), "{}", stderr(&shown));
         let shown = stdout(&shown);
@@ -140,10 +148,11 @@ impl Stream {
 
     /// Continues the stream to its end.
     fn finish(&self, ranks: usize) {
+        self.remove_temporary_files();
         let ended = Job::new(ranks, &format!("noodl {}", self.args), &[]).end(Duration::from_secs(60));
         assert!(ended.status.success(), "{}", ended.stderr);
         assert!(fs::read(&self.model).unwrap() == self.bits, "other bits after {ranks} ranks went on");
-        assert!(!self.aside.exists());
+        assert_eq!(temporary_files(&self.folder), Vec::<PathBuf>::new());
     }
 }
 
@@ -312,11 +321,11 @@ fn a_stream_that_was_killed_ends_in_the_same_bits() {
             fs::remove_file(&stream.model).unwrap();
         }
         let ranks = rng.random_range(1..=4);
-        let _ = fs::remove_file(&stream.aside);
+        stream.remove_temporary_files();
         let mut job = Job::new(ranks, &format!("noodl {}", stream.args), &[("NOODL_PATIENCE", "5")]);
         std::thread::sleep(whole.mul_f64(if anew { 0.0 } else { rng.random_range(0.0..0.5) }));
         // Some in the middle of writing.
-        while killed % 3 == 0 && !stream.aside.exists() && !job.has_ended() {
+        while killed % 3 == 0 && temporary_files(&stream.folder).is_empty() && !job.has_ended() {
             std::thread::sleep(Duration::from_micros(50));
         }
         let mut there = job.ranks();
@@ -346,7 +355,7 @@ fn a_stream_that_was_killed_ends_in_the_same_bits() {
         // A launcher whose ranks go before they have come may end by a signal itself.
         assert!(matches!(ended.status.code(), None | Some(137)), "{}: {}", ended.status, ended.stderr);
         killed += 1;
-        halves += usize::from(stream.aside.exists());
+        halves += stream.remove_temporary_files();
         if stream.model.exists() {
             assert!(stream.steps() > 0);
         } else {

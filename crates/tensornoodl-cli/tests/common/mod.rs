@@ -19,6 +19,12 @@ pub fn folder(test: &str) -> PathBuf {
     folder
 }
 
+/// Returns the temporary files in a folder that a killed process has left behind.
+pub fn temporary_files(folder: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(".noodl-")).collect()
+}
+
 /// The path of a program of this workspace: cargo builds it into the folder above the one of the tests.
 pub fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
