@@ -4,7 +4,6 @@
 
 mod common;
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -58,7 +57,7 @@ fn the_python_package_passes_its_tests() {
     let text = String::from_utf8_lossy(&output.stdout);
     let last = text.lines().last().unwrap_or_default();
     assert!(last.contains(" passed"), "{text}");
-    writeln!(io::stderr(), "tests of the Python package: {last}").unwrap();
+    common::mpi::say(&format!("tests of the Python package: {last}"));
 }
 
 fn main() {

@@ -108,7 +108,7 @@ fn first_sentence(file: &str) -> String {
     let paragraph = paragraph.join(" ");
     let sentence = paragraph.split(". ").next().unwrap().trim_end_matches(['.', ':']);
     assert!(!sentence.is_empty(), "{file} has no documentation");
-    sentence.replace('|', "\\|").replace('[', "").replace(']', "")
+    sentence.replace('|', "\\|").replace(['[', ']'], "")
 }
 
 /// ARCHITECTURE.md has a table of the source files of each crate. With NOODL_BLESS set, this test writes the tables.
