@@ -169,5 +169,5 @@ fn check_refuses_what_is_wrong() {
     fs::write(&path, "2 1 1 -1\n1 1 2 3\n").unwrap();
     wrong("check FILE --recipe log2", 3, "log2 met the value -1");
     fs::write(&path, "").unwrap();
-    wrong("check FILE", 3, "has no entries");
+    wrong("check FILE", 3, "has no events to learn from");
 }
