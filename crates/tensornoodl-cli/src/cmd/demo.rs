@@ -121,7 +121,7 @@ fn recovery() -> anyhow::Result<()> {
         out,
         "{BOLD}TensorNOODL{BOLD:#}: {} patterns of length {} are hidden in a stream of sparse tensors.\n\
          Each tensor is {} x {} x {}: every row and every col takes part in a few patterns,\n\
-         other ones each time. Given are only the tensors and a rough guess of the patterns.\n",
+         different ones in each tensor. The learner gets only the tensors and a rough guess of the patterns.\n",
         plan.patterns, plan.features, plan.features, plan.rows, plan.cols
     )?;
     let planted = Planted::new(plan)?;
@@ -302,7 +302,8 @@ fn write_files(out: &mut impl Write, files: &Files) -> anyhow::Result<()> {
          {BOLD}Look at{BOLD:#}   {CYAN}{}{CYAN:#} in a browser: every pattern, who takes part, month by month\n          \
          {CYAN}{show}{CYAN:#} for the patterns in the terminal\n\n\
          This command learns the same model, to the bit, from the table:\n\n{CYAN}{}{CYAN:#}\n\n\
-         Your own table needs no more: what a pattern extends over, who takes part, and with whom.",
+         For your own table, choose the columns for three options: what a pattern extends over (--feature),\n\
+         who takes part (--row), and with whom (--col).",
         absolute(&files.table),
         absolute(&files.model),
         absolute(&files.page),
