@@ -23,7 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   noodl-lab recover                                       the stream of noodl demo, to an error of 1e-10
   noodl-lab recover --rule paper --eta-a 40               with the paper's step
-  noodl-lab recover --noise 0.1 --max-steps 60            noise, compared with least squares that know the codes
+  noodl-lab recover --noise 0.1 --max-steps 60            noise, compared with least squares with the true codes
   noodl-lab recover --start data                          from nothing: no A(0), no number of patterns, no scale
   noodl-lab recover --row-values subgaussian:0.5 --json   codes that are not +-1, a JSON line for each tensor
 
@@ -72,7 +72,8 @@ pub(crate) struct Args {
     /// Seed of all random draws.
     #[arg(long, default_value_t = 42, help_heading = "What is planted")]
     seed: u64,
-    /// Start near the true dictionary, or from the data alone: patterns, their number and all parameters are then found in the data.
+    /// Start near the true dictionary (near), or without a dictionary (data): the patterns, their number and all parameters are then
+    /// found in the data.
     #[arg(long, value_enum, default_value_t = StartFrom::Near, help_heading = "Method")]
     start: StartFrom,
     /// Distance of each column of A(0) from the true column, at least 0 and below 2 [default: 2/ln n, at most 1].
@@ -112,7 +113,7 @@ pub(crate) struct Args {
     /// IHT stops when the relative change is at most this; with 0 it makes all iterations.
     #[arg(long, default_value = "1e-14", value_name = "TOLERANCE", help_heading = "Method")]
     code_tolerance: f64,
-    /// Share of what was learned that the adaptive rule forgets with every tensor, for patterns that drift.
+    /// Share of the past that the adaptive rule forgets with every tensor, at least 0 and below 1; for patterns that drift.
     #[arg(long, default_value_t = 0.0, value_name = "SHARE", help_heading = "Method")]
     forgetting: f64,
     /// Stop when the relative error of A is at most this; at least 0 and below 1.
@@ -281,7 +282,7 @@ impl Args {
         let distance = self.start_distance.unwrap_or_else(|| planted.paper_distance());
         let (mut recovery, start_error) = match self.start {
             StartFrom::Near => (Recovery::new(planted, distance, self.params()?)?, distance),
-            // Without patterns, all of A* is missing.
+            // Without patterns, the relative error of A is 1.
             StartFrom::Data => (Recovery::from_nothing(planted, self.params()?)?, 1.0),
         };
         recovery.join(Arc::clone(team));

@@ -19,7 +19,7 @@ const SLAB: usize = 256;
 const EXAMPLES: &str = "\
 Examples:
   noodl-lab bench limit --patterns 600 --rows 500 --cols 500      the paper's largest cell
-  noodl-lab bench limit --patterns 150 --alpha 0.01 --json        a small one, for programs
+  noodl-lab bench limit --patterns 150 --alpha 0.01 --json        a small cell, as JSON
 
 Times are medians over the repeats. The limits are the dense product A'Y (n x m by n x p) in double and in single precision, and one \
 pass over the input. A fiber falls back to the paper's iteration (IHT) where no faster solver proves that it ends in the same code.";
@@ -252,7 +252,7 @@ fn measure(
 /// Computes A'Y in slabs of columns, each on one thread: faster than one call, which would fill m x p numbers.
 fn product<T: faer::traits::ComplexField + Send + Sync>(a: &[T], y: &[T], n: usize) {
     let m = a.len() / n;
-    // To start threads would take longer than they save.
+    // For a small product, starting threads takes longer than it saves.
     let small = y.len() * m < 16_000_000;
     let a = MatRef::from_column_major_slice(a, n, m);
     let slab = |out: &mut Vec<T>, y: &[T]| {

@@ -33,13 +33,14 @@ pub(crate) struct Args {
     /// Numbers of patterns, m.
     #[arg(long, value_delimiter = ',', default_values_t = PATTERNS)]
     pub(crate) patterns: Vec<usize>,
-    /// Methods: noodl, adaptive, matrix, arora-b, arora-u, mairal [default: all but matrix]. The first one is always run.
+    /// Methods: noodl, adaptive, matrix, arora-b, arora-u, mairal [default: all but matrix]. The method
+    /// noodl is always run, because it sets the number of tensors for the others.
     #[arg(long, value_parser = method, value_delimiter = ',')]
     pub(crate) methods: Vec<MethodName>,
     /// Seeds of the streams.
     #[arg(long, value_delimiter = ',', default_values_t = SEEDS)]
     pub(crate) seeds: Vec<u64>,
-    /// Run nothing: make the tables from the cells that are kept already.
+    /// Run no cell: make the tables from the finished cells in the folder of the results.
     #[arg(long)]
     pub(crate) kept: bool,
     #[command(flatten)]
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let work = Work { cells, methods, folder: args.run.output.clone() };
     let outcomes = if args.kept { work.kept().map_err(failed)? } else { outcomes(&work, &args.run)? };
     if outcomes.is_empty() {
-        return Err(anyhow!("{} has none of these cells", args.run.output.display()));
+        return Err(anyhow!("{} has none of these cells; leave --kept out to run them", args.run.output.display()));
     }
     let lines = lines(&outcomes);
     files::write(&args.run.output.join("table.csv"), csv(&lines))?;
