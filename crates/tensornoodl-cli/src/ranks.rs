@@ -130,7 +130,9 @@ impl Ranks {
             .map_err(|error| anyhow!(error))?;
         let mpi = Arc::new(mpi);
         if mpi.size() > MAX_RANKS {
-            return Err(anyhow!("{launch}; use at most {MAX_RANKS} ranks, because the sums over ranks have no room for more"));
+            return Err(anyhow!(
+                "{launch}; use at most {MAX_RANKS} ranks, because the sums over ranks have no room for more"
+            ));
         }
         if let Some(count) = launch.count.filter(|count| *count != mpi.size()) {
             return Err(anyhow!(
@@ -189,7 +191,9 @@ fn check_same_command<P: Program>(team: &dyn Team) -> anyhow::Result<()> {
         None => Ok(()),
         Some(rank) => {
             let (own, name) = (team.rank(), P::NAME);
-            Err(anyhow!("rank {rank} has another version of {name} or other arguments than rank {own}; start all ranks alike"))
+            Err(anyhow!(
+                "rank {rank} has another version of {name} or other arguments than rank {own}; start all ranks alike"
+            ))
         }
     }
 }
