@@ -162,7 +162,7 @@ struct Times {
 }
 
 impl Times {
-    /// Measures everything, in turns.
+    /// Measures all times. Each repeat measures every quantity once, so that changes of the machine's speed affect all of them.
     fn measure(learner: &Learner, tensor: &Tensor<'_>, repeats: usize) -> anyhow::Result<Times> {
         let n = tensor.shape().features;
         let (a, y) = (learner.dictionary().values(), tensor.values());
@@ -312,7 +312,7 @@ fn in_words(limit: &Limit) -> String {
         line("one step", limit.step_seconds),
         line("  of which codes", limit.encode_seconds),
         line("  of which dictionary", limit.update_seconds),
-        line("row and col factors, besides", limit.untangle_seconds),
+        line("row and col factors, extra", limit.untangle_seconds),
         format!(
             "  {:.2} times as fast as with one thread; the product {:.2} times\n",
             limit.speedup, limit.product_speedup

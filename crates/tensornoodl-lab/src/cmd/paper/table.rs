@@ -16,7 +16,7 @@ Examples:
   noodl-lab paper table --alpha 0.05 --rows 100 --output results
   noodl-lab paper table --rows 100,300 --patterns 50,150 --methods noodl,adaptive --seeds 42 --output results
 
-Each finished cell is kept in results/cells, and a run that was stopped goes on with the others. As in the paper, the other methods get \
+Each finished cell is kept in the folder cells of the output folder; a run that was stopped continues with the cells that are missing. As in the paper, the other methods get \
 as many tensors as TensorNOODL needs with the paper's update rule. Three kinds of their codes are measured: their own, Lasso codes with \
 the best of ten lambdas, chosen by the truth as in the paper, and Lasso codes with a lambda chosen without the truth.";
 
