@@ -20,8 +20,8 @@ Examples:
   noodl-lab bench start --picture start.svg              all cells, some minutes
   noodl-lab bench start --code-sizes 1.5,3 --fibers 1000 --noise 0.3 --repeats 1 --json
 
-Each cell stands for planted tensors with 300 features. One half of the cells varies the number of patterns in a fiber and the number \
-of fibers, without noise; the other half varies the number of patterns in a fiber and the noise. The score of a cell is the number of \
+Each cell stands for planted tensors with 300 features. One set of cells varies the number of patterns in a fiber and the number \
+of fibers, without noise; the other set varies the number of patterns in a fiber and the noise. The score of a cell is the number of \
 found patterns, divided by the number of patterns that at least two fibers show plus the number of spurious ones; 1 means that all are \
 found and none is spurious. k-means and random fibers know the number of patterns; the search knows nothing.";
 

@@ -62,7 +62,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let work = Work { cells, methods, folder: args.run.output.clone() };
     let outcomes = if args.kept { work.kept().map_err(failed)? } else { outcomes(&work, &args.run)? };
     if outcomes.is_empty() {
-        return Err(anyhow!("{} has none of these cells; leave --kept out to run them", args.run.output.display()));
+        return Err(anyhow!(
+            "{} has none of these cells; leave --kept out to run them",
+            args.run.output.display()
+        ));
     }
     let lines = lines(&outcomes);
     files::write(&args.run.output.join("table.csv"), csv(&lines))?;
