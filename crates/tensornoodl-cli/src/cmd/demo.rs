@@ -302,7 +302,7 @@ fn write_files(out: &mut impl Write, files: &Files) -> anyhow::Result<()> {
          {BOLD}Look at{BOLD:#}   {CYAN}{}{CYAN:#} in a browser: every pattern, who takes part, month by month\n          \
          {CYAN}{show}{CYAN:#} for the patterns in the terminal\n\n\
          This command learns the same model, to the bit, from the table:\n\n{CYAN}{}{CYAN:#}\n\n\
-         For your own table, choose the columns for three options: what a pattern extends over (--feature),\n\
+         For your own table, choose three columns: what a pattern extends over (--feature),\n\
          who takes part (--row), and with whom (--col).",
         absolute(&files.table),
         absolute(&files.model),
