@@ -56,6 +56,7 @@ impl Program for Args {
 
     fn threads(&self) -> Option<usize> {
         match &self.command {
+            Command::Demo(args) => args.threads,
             Command::Stats(args) => args.threads,
             Command::Check(args) => args.threads(),
             Command::Learn(args) => args.threads,

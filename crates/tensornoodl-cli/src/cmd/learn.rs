@@ -158,7 +158,7 @@ impl Args {
         };
         Learner::from_tensor(Arc::clone(team), tensor, params, grow, events.steps.is_some()).map_err(|error| match error {
             Error::NoPattern => anyhow!(
-                "no pattern of {} is clearer than chance in most of five searches; --patterns N takes the N clearest",
+                "{} has no significant pattern: none comes again in most of five searches; use --patterns N to accept the N strongest",
                 self.table.name()
             ),
             error => error.into(),

@@ -79,13 +79,13 @@ pub(crate) struct Args {
     /// Distance of each column of A(0) from the true column, at least 0 and below 2 [default: 2/ln n, at most 1].
     #[arg(long, value_name = "DISTANCE", help_heading = "Method")]
     start_distance: Option<f64>,
-    /// Update rule of the dictionary: the adaptive step, or the paper's step.
-    #[arg(long, value_enum, default_value_t = UpdateRule::Adaptive, help_heading = "Method")]
-    rule: UpdateRule,
+    /// Update rule of the dictionary: the adaptive step, or the paper's step [default: adaptive; paper with --eta-a].
+    #[arg(long, value_enum, help_heading = "Method")]
+    rule: Option<UpdateRule>,
     /// The former name of --rule.
     #[arg(long, hide = true)]
     step: Option<String>,
-    /// Step size of --rule paper [default: 40, the paper's for 150 and 300 patterns].
+    /// Step size of the paper's step, above 0 [default: 40, the paper's for 150 and 300 patterns].
     #[arg(long, help_heading = "Method")]
     eta_a: Option<f64>,
     /// Solver for the codes: direct computes the limit of iterative hard thresholding (IHT), iht iterates.
@@ -205,10 +205,11 @@ impl Args {
 
     fn params(&self) -> Result<Params, Error> {
         let rule = match (self.rule, self.eta_a) {
-            (UpdateRule::Paper, eta_a) => Rule::Paper { eta_a: eta_a.unwrap_or(40.0) },
-            (UpdateRule::Adaptive, None) => Rule::Adaptive,
-            (UpdateRule::Adaptive, Some(eta_a)) => {
-                return Err(wrong("eta_a", eta_a, "left out unless --rule paper is given"));
+            (Some(UpdateRule::Paper), None) => Rule::Paper { eta_a: 40.0 },
+            (Some(UpdateRule::Paper) | None, Some(eta_a)) => Rule::Paper { eta_a },
+            (Some(UpdateRule::Adaptive) | None, None) => Rule::Adaptive,
+            (Some(UpdateRule::Adaptive), Some(eta_a)) => {
+                return Err(wrong("eta_a", eta_a, "left out with --rule adaptive, which has no step size"));
             }
         };
         Ok(Params {
