@@ -1,4 +1,4 @@
-//! Ways to make a learner.
+//! Constructors of a learner: from nothing, from patterns that were found, and from a first tensor.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Learner {
         Ok(Learner { discovery, stop, ..Learner::new(Dictionary::empty(features), params)? })
     }
 
-    /// Makes a learner that goes on from the patterns that were found in a tensor, in the units of that tensor.
+    /// Makes a learner that starts with the patterns that were found in a tensor, in the units of that tensor.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a parameter outside its range.

@@ -8,7 +8,7 @@
 //!
 //! Every number is cut into slices on one grid of powers of two. Slices of one grid line add up without rounding in double
 //! precision, so their sums are integer multiples of u_k, and integers add up in any order. A sum keeps the three highest
-//! slices that occur in it; what a number has below them, e, is dropped. The smallest possible level for the largest
+//! slices that occur in it; the part e of a number below these slices is dropped. The smallest possible level for the largest
 //! number is used, hence u_3 <= 2^-51 max |x_i|, and a sum of N numbers is the exact sum up to N 2^-52 max |x_i|, rounded
 //! once (Demmel and Nguyen, "Parallel reproducible summation", 2015). If all numbers are multiples of u_3, nothing is
 //! dropped, and the result is the correctly rounded exact sum.
@@ -26,7 +26,7 @@ const SLICES: usize = 3;
 /// The level of a sum to which nothing was added.
 const EMPTY: i8 = i8::MIN;
 
-/// The level of a sum to which something infinite, NaN or too large was added.
+/// The level of a sum to which a number that is infinite, NaN or too large was added.
 const NOT_FINITE: i8 = i8::MAX;
 
 /// The lowest level: slices and rounders are normal numbers. Numbers below 1e-305 vanish.
@@ -278,7 +278,7 @@ impl ExactSums {
     }
 }
 
-/// One order-independent sum: its bits depend neither on the order of the numbers nor on who adds them.
+/// One order-independent sum: its bits depend neither on the order of the numbers nor on the thread or rank that adds them.
 ///
 /// N numbers x_i add up to their exact sum up to N 2^-52 max |x_i|, rounded once. Numbers below 1e-290 lose digits. The
 /// sum becomes NaN if a number above 1e290, an infinite number or NaN is added.
