@@ -41,7 +41,7 @@ pub struct Repeat {
 /// 0 to 1.
 ///
 /// # Errors
-/// [`Error::Stopped`] if `params.stop` ended the search.
+/// [`Error::Parameter`] for a parameter outside its range, [`Error::Stopped`] if `params.stop` ended the search.
 pub fn evidence(
     tensor: &Tensor<'_>,
     start: &Start,

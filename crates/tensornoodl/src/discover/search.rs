@@ -561,7 +561,7 @@ impl Pursuit {
             correlations.copy_from_slice(d);
             for &(i, x) in code.iter() {
                 let column = &self.gram[i as usize * m..][..m];
-                correlations.iter_mut().zip(column).for_each(|(d, g)| *d -= x * g);
+                correlations.iter_mut().zip(column).for_each(|(correlation, g)| *correlation -= x * g);
             }
             without.iter().for_each(|&w| correlations[w] = 0.0);
             square = (1.0 - code.iter().map(|&(i, x)| x * d[i as usize]).sum::<f32>()).max(0.0);

@@ -198,12 +198,12 @@ mod tests {
         let places =
             |from: u32, to: u32| (from..to).map(|at| Place { row: at % 1000, col: at / 1000 }.hash());
         let many = 5 * MAX_FIBERS as u32;
-        let mut forth = HashSample::new();
-        places(0, many).for_each(|hash| forth.add(hash, || hash));
-        let mut back = HashSample::new();
-        places(0, many).collect::<Vec<u64>>().into_iter().rev().for_each(|hash| back.add(hash, || hash));
-        assert_eq!((forth.zeros, forth.items.len()), (back.zeros, back.items.len()));
-        assert!(forth.items.len() > MAX_FIBERS / 4, "{} are few", forth.items.len());
+        let mut forward = HashSample::new();
+        places(0, many).for_each(|hash| forward.add(hash, || hash));
+        let mut backward = HashSample::new();
+        places(0, many).collect::<Vec<u64>>().into_iter().rev().for_each(|hash| backward.add(hash, || hash));
+        assert_eq!((forward.zeros, forward.items.len()), (backward.zeros, backward.items.len()));
+        assert!(forward.items.len() > MAX_FIBERS / 4, "{} are few", forward.items.len());
         // Two ranks.
         let (mut some, mut others) = (HashSample::new(), HashSample::new());
         places(0, many / 3).for_each(|hash| some.add(hash, || hash));
@@ -217,6 +217,6 @@ mod tests {
             hashes.sort_unstable();
             hashes
         };
-        assert_eq!(sorted(&[some, others]), sorted(&[forth]));
+        assert_eq!(sorted(&[some, others]), sorted(&[forward]));
     }
 }

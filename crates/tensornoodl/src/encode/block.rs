@@ -33,7 +33,7 @@ pub(crate) struct Block {
     /// The codes that stage III uses.
     ///
     /// The paper's step uses X. The adaptive step uses only codes of at least code_floor / 2, fitted again without the
-    /// smaller codes, which (alg:coeff_init) does not accept as codes. Otherwise a wrong small code could stay for ever:
+    /// smaller codes, which (alg:coeff_init) does not accept as codes. Otherwise a wrong small code could stay:
     /// if A_i = A*_i - x A_l, then A_i + x A_l explains every fiber of pattern i, and no residual corrects A_i.
     pub(crate) update_codes: Sparse,
     /// |y|^2 of each fiber.

@@ -50,7 +50,8 @@ impl Learner {
     ///
     /// # Errors
     /// [`Error::Parameter`] for a parameter outside its range; without `stream`, [`Error::NoPattern`] or
-    /// [`Error::NothingShared`] if there is no pattern; the error of another rank as [`Error::OtherRank`].
+    /// [`Error::NothingShared`] if there is no pattern; [`Error::Stopped`] if `discover.stop` ended the search; the error of
+    /// another rank as [`Error::OtherRank`].
     pub fn from_tensor(
         team: Arc<dyn Team>,
         tensor: &Tensor<'_>,

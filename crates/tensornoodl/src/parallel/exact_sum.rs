@@ -436,18 +436,18 @@ mod tests {
         #[test]
         fn the_order_makes_no_difference(
             numbers in prop::collection::vec(number(), 1..60),
-            turn in 0_usize..60,
+            shift in 0_usize..60,
             cut in 0_usize..60,
         ) {
-            let (turn, cut) = (turn % numbers.len(), cut % numbers.len());
-            let forth = sum(&numbers);
-            let back: Vec<f64> = numbers.iter().rev().copied().collect();
-            let turned = [&numbers[turn..], &numbers[..turn]].concat();
-            prop_assert_eq!(forth.to_bits(), sum(&back).to_bits());
-            prop_assert_eq!(forth.to_bits(), sum(&turned).to_bits());
+            let (shift, cut) = (shift % numbers.len(), cut % numbers.len());
+            let forward = sum(&numbers);
+            let backward: Vec<f64> = numbers.iter().rev().copied().collect();
+            let rotated = [&numbers[shift..], &numbers[..shift]].concat();
+            prop_assert_eq!(forward.to_bits(), sum(&backward).to_bits());
+            prop_assert_eq!(forward.to_bits(), sum(&rotated).to_bits());
             let largest = numbers.iter().fold(0.0, |a: f64, b| a.max(b.abs()));
             let plain: f64 = numbers.iter().sum();
-            prop_assert!((forth - plain).abs() <= 2.0 * numbers.len() as f64 * largest * 2f64.powi(-52));
+            prop_assert!((forward - plain).abs() <= 2.0 * numbers.len() as f64 * largest * 2f64.powi(-52));
             // Partial sums of two ranks add up to the same bits.
             let of = |numbers: &[f64]| {
                 let mut sum = ExactSum::default();
@@ -456,7 +456,7 @@ mod tests {
             };
             let (mut one, other) = (of(&numbers[..cut]), of(&numbers[cut..]));
             one.merge(&other);
-            prop_assert_eq!(one.get().to_bits(), forth.to_bits());
+            prop_assert_eq!(one.get().to_bits(), forward.to_bits());
             let sums = run_ranks(2, |team: &ThreadRank| {
                 let mut totals = ExactSums::new(1, 2);
                 let own = if team.rank() == 0 { &numbers[..cut] } else { &numbers[cut..] };
