@@ -13,7 +13,7 @@
 //! 4. Refine the new patterns with the residuals of the fibers they explain, and code all fibers again.
 //!
 //! Explained fibers are not probed any more, so that a few probes per pattern are enough. At the end the search
-//! replaces patterns that are sums of two others (`composites.rs`) and drops patterns that nothing needs.
+//! replaces patterns that are sums of two others (`composites.rs`) and drops redundant patterns.
 //!
 //! All lengths are relative to the length of the fiber, so that the scale of the data does not matter. The search
 //! works in single precision; the learner makes the patterns exact later.
@@ -42,7 +42,7 @@ const MAX_FIBERS_PER_ROUND: usize = 12_000;
 /// Smallest number of probes in one round, if there are as many fibers.
 const MIN_PROBES: usize = 64;
 
-/// Rounds without a new pattern that end the search.
+/// Number of consecutive rounds without a new pattern that ends the search.
 const MAX_MISSES: usize = 2;
 
 /// Largest number of codes of one fiber.
@@ -424,8 +424,8 @@ impl Search {
         coverage
     }
 
-    /// The patterns that were not given, n values each. The entry of largest magnitude is positive: the sign is
-    /// arbitrary, and people expect a positive one.
+    /// The patterns that were not given, n values each. The sign of a pattern is arbitrary; here the entry of largest
+    /// magnitude is positive, because people expect that.
     pub(crate) fn new_patterns(&self) -> Vec<f64> {
         let mut found: Vec<f64> = self.patterns[self.fixed * self.n..].iter().map(|&a| a as f64).collect();
         for pattern in found.chunks_exact_mut(self.n) {
@@ -561,7 +561,7 @@ impl Pursuit {
             correlations.copy_from_slice(d);
             for &(i, x) in code.iter() {
                 let column = &self.gram[i as usize * m..][..m];
-                correlations.iter_mut().zip(column).for_each(|(left, g)| *left -= x * g);
+                correlations.iter_mut().zip(column).for_each(|(correlation, g)| *correlation -= x * g);
             }
             without.iter().for_each(|&w| correlations[w] = 0.0);
             square = (1.0 - code.iter().map(|&(i, x)| x * d[i as usize]).sum::<f32>()).max(0.0);

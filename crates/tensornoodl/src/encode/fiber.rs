@@ -104,7 +104,7 @@ pub(crate) struct Scores<'a> {
     pub(crate) radius: f64,
 }
 
-/// What a proof knows about A'y. Without any of it, a proof uses |a_i'r| <= |r|.
+/// What a proof knows about A'y. If nothing is known, a proof uses |a_i'r| <= |r|.
 #[derive(Clone, Copy)]
 enum Known<'a> {
     Nothing,
@@ -163,7 +163,7 @@ impl<'a> Coder<'a> {
             return None;
         }
         let own = self.guide.is_none();
-        // A bound of the largest score outside of the guess, which is small enough for most fibers with few patterns.
+        // A bound of the largest score outside of the predicted support, small enough for most fibers with few patterns.
         let highest: f64 = work.code.iter().map(|&(i, x)| x.abs() / floor * gram.largest(i)).sum();
         if own && highest + radius < 0.5 && work.d_s.iter().all(|d| d.abs() >= floor / 2.0) {
             return self.is_limit(work, r, bounds, Known::Nothing, residual).then_some(residual);
@@ -180,7 +180,7 @@ impl<'a> Coder<'a> {
     /// Finds the code from approximate scores, proves it to be the limit of iterative hard thresholding, and returns
     /// |r|^2.
     ///
-    /// With `fitted`, `work.code` already holds the least-squares fit of a guess, and `fitted` is its |r|^2.
+    /// With `fitted`, `work.code` already holds the least-squares fit on a predicted support, and `fitted` is its |r|^2.
     pub(crate) fn direct(
         &self,
         work: &mut Work,
@@ -211,7 +211,7 @@ impl<'a> Coder<'a> {
     /// Returns false, with unfinished candidates, if too many scores are near the threshold.
     fn find_candidates(&self, work: &mut Work, y: &[f64], scores: Scores<'_>) -> bool {
         let half = self.params.code_floor / 2.0;
-        // Rounded down: a candidate too many does no harm.
+        // Rounded down: an extra candidate does no harm.
         let lowest = ((0.5 - scores.radius) * (1.0 - 1e-6)) as f32;
         let candidates = &mut work.candidates;
         candidates.clear();

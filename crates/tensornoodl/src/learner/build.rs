@@ -1,4 +1,4 @@
-//! Ways to make a learner.
+//! Constructors of a learner: from nothing, from patterns that were found, and from a first tensor.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Learner {
         Ok(Learner { discovery, stop, ..Learner::new(Dictionary::empty(features), params)? })
     }
 
-    /// Makes a learner that goes on from the patterns that were found in a tensor, in the units of that tensor.
+    /// Makes a learner that starts with the patterns that were found in a tensor, in the units of that tensor.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a parameter outside its range.
@@ -50,7 +50,8 @@ impl Learner {
     ///
     /// # Errors
     /// [`Error::Parameter`] for a parameter outside its range; without `stream`, [`Error::NoPattern`] or
-    /// [`Error::NothingShared`] if there is no pattern; the error of another rank as [`Error::OtherRank`].
+    /// [`Error::NothingShared`] if there is no pattern; [`Error::Stopped`] if `discover.stop` ended the search; the error of
+    /// another rank as [`Error::OtherRank`].
     pub fn from_tensor(
         team: Arc<dyn Team>,
         tensor: &Tensor<'_>,
