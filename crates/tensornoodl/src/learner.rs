@@ -347,9 +347,12 @@ impl Learner {
     /// [`Error::State`], or [`Error::Parameter`] for a parameter outside its range.
     pub fn check(&self) -> Result<(), Error> {
         self.params.check()?;
+        // A dictionary without features cannot even be asked for its patterns.
+        if !self.dictionary.is_sound() {
+            return Err(Error::State);
+        }
         let (n, m) = (self.dictionary.features(), self.dictionary.patterns());
-        let sound = self.dictionary.is_sound()
-            && Shape { features: n, rows: 1, cols: 1 }.check().is_ok()
+        let sound = Shape { features: n, rows: 1, cols: 1 }.check().is_ok()
             && self.adaptive.is_sound(m)
             && self.discovery.as_ref().is_none_or(|discovery| discovery.is_sound(n, m))
             && self.sightings.len() == m

@@ -27,6 +27,7 @@ use crate::discover::null::{NullModel, Peak, SINGLE_DIRECTION, Threshold, climb}
 use crate::discover::scale::Scale;
 use crate::discover::unit_fibers::{BLOCK, UnitFibers, dot, normalise};
 use crate::linalg::product::transposed_product;
+use crate::linalg::small::{cholesky_row, cholesky_solve};
 use crate::stop::Stop;
 
 /// Largest |r| / |y| of an explained fiber while the scale of codes and noise is unknown. If most residuals are
@@ -613,35 +614,26 @@ fn largest(values: &[f32]) -> (u32, f32) {
     best
 }
 
+/// Smallest square of a diagonal entry of the Cholesky factor of G_SS, below which G_SS counts as nearly singular.
+const SMALLEST_PIVOT: f64 = 1e-3;
+
 /// Solves the least-squares problem on the support S of a code, G_SS x = d_S, and writes x into the code.
 ///
 /// Returns false, and leaves the code as it was, if G_SS is nearly singular.
 fn solve(code: &mut [(u32, f32)], d: &[f32], gram: &[f32], m: usize) -> bool {
     let s = code.len();
-    // The Cholesky factor L of G_SS = L L', then L z = d_S and L' x = z.
-    let mut factor = [[0.0_f64; MAX_CODES]; MAX_CODES];
-    for row in 0..s {
-        for col in 0..=row {
-            let g = gram[code[row].0 as usize * m + code[col].0 as usize] as f64;
-            let known: f64 = (0..col).map(|l| factor[row][l] * factor[col][l]).sum();
-            if row > col {
-                factor[row][col] = (g - known) / factor[col][col];
-            } else if g - known > 1e-3 {
-                factor[row][row] = (g - known).sqrt();
-            } else {
-                return false;
-            }
-        }
-    }
+    let (mut matrix, mut factor) = ([0.0; MAX_CODES * MAX_CODES], [0.0; MAX_CODES * MAX_CODES]);
     let mut x = [0.0; MAX_CODES];
     for row in 0..s {
-        let known: f64 = (0..row).map(|col| factor[row][col] * x[col]).sum();
-        x[row] = (d[code[row].0 as usize] as f64 - known) / factor[row][row];
+        for col in 0..=row {
+            matrix[row * s + col] = gram[code[row].0 as usize * m + code[col].0 as usize] as f64;
+        }
+        if !cholesky_row(&mut factor, &matrix, s, row, SMALLEST_PIVOT) {
+            return false;
+        }
+        x[row] = d[code[row].0 as usize] as f64;
     }
-    for row in (0..s).rev() {
-        let known: f64 = (row + 1..s).map(|below| factor[below][row] * x[below]).sum();
-        x[row] = (x[row] - known) / factor[row][row];
-    }
+    cholesky_solve(&factor, &mut x[..s]);
     code.iter_mut().zip(x).for_each(|(entry, x)| entry.1 = x as f32);
     true
 }

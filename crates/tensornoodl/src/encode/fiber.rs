@@ -32,13 +32,17 @@ use crate::linalg::small::{cholesky_row, cholesky_solve};
 use crate::linalg::vector::{add_scaled, add_two_scaled, dot, with_simd};
 use crate::params::Params;
 
+/// Smallest square of a diagonal entry of the Cholesky factor of G_SS, relative to its unit diagonal, that is not taken for
+/// rounding error.
+const SMALLEST_PIVOT: f64 = 1e-12;
+
 /// Largest number of candidates whose scores are computed in double precision, or one in sixteen patterns if that is more.
 /// More of them cost as much as the product of the whole dictionary in single precision.
-const MOST_CANDIDATES: usize = 8;
+const MAX_CANDIDATES: usize = 8;
 
 /// Largest number of proofs in a block of fibers that compute the few columns of G that they need. Further proofs use the
 /// whole of G.
-const MOST_WITHOUT_GRAM: usize = 4;
+const MAX_WITHOUT_GRAM: usize = 4;
 
 /// Largest size of a predicted support. Fitting more patterns takes longer than the product in single precision.
 const MAX_PREDICTED: usize = 16;
@@ -222,7 +226,7 @@ impl<'a> Coder<'a> {
                 );
             }
         }
-        if candidates.len() > MOST_CANDIDATES.max(scores.values.len() / 16) {
+        if candidates.len() > MAX_CANDIDATES.max(scores.values.len() / 16) {
             return false;
         }
         candidates.iter_mut().for_each(|(i, d)| *d = dot(self.dictionary.pattern(*i as usize), y));
@@ -282,7 +286,7 @@ impl<'a> Coder<'a> {
             return true;
         }
         // A few proofs in a small tensor are not worth computing all of G.
-        let without_gram = !self.prepared && *without_gram < MOST_WITHOUT_GRAM;
+        let without_gram = !self.prepared && *without_gram < MAX_WITHOUT_GRAM;
         let largest = |&(i, _): &(u32, f64)| self.gram().largest(i).powi(2);
         if !without_gram && length + code.iter().map(largest).sum::<f64>().sqrt() * distance < limit {
             return true;
@@ -384,7 +388,7 @@ pub(super) fn solve_on_support(work: &mut Work, g: impl Fn(u32, u32) -> f64) -> 
             let g = g(code[row].0, code[col].0);
             (g_ss[row * s + col], g_ss[col * s + row]) = (g, g);
         }
-        if !cholesky_row(factor, g_ss, s, row) {
+        if !cholesky_row(factor, g_ss, s, row, SMALLEST_PIVOT) {
             return false;
         }
     }

@@ -97,6 +97,7 @@ pub fn check(tensor: &Tensor<'_>, discover: &DiscoverParams) -> Result<Assumptio
     let no_more = DiscoverParams {
         min_length: start.min_length,
         max_patterns: Some(patterns),
+        stop: discover.stop.clone(),
         ..DiscoverParams::default()
     };
     let mut learner = Learner::from_start(&start, Params::default(), no_more)?;

@@ -38,15 +38,17 @@ impl Learner {
         discover.check()?;
         let evidence: Vec<f64> = start.findings.iter().map(|finding| finding.evidence).collect();
         let features = start.dictionary.features();
-        let discovery = Discovery::with_patterns(features, discover, start.scale, &evidence);
-        Ok(Learner { discovery: Some(discovery), ..Learner::new(start.dictionary.clone(), params)? })
+        let stop = discover.stop.clone();
+        let discovery = Some(Discovery::with_patterns(features, discover, start.scale, &evidence));
+        Ok(Learner { discovery, stop, ..Learner::new(start.dictionary.clone(), params)? })
     }
 
     /// Makes a learner with the patterns that [`find_stable`](crate::discover::find_stable) finds in a tensor. The ranks of
     /// the team have shares of this tensor.
     ///
     /// With `stream`, more tensors follow, and the learner takes up new patterns as they appear. With the paper's step
-    /// ([`Rule::Paper`]) the learner never takes up new patterns, and its parameters are in the units of the data.
+    /// ([`Rule::Paper`]), a learner that found patterns here takes up no further ones, and its parameters are in the units
+    /// of the data.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a parameter outside its range; without `stream`, [`Error::NoPattern`] or
