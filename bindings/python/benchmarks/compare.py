@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Comparison of TensorNOODL with other libraries, on the same synthetic stream and from the same start.
 
-    python compare.py                     two streams, without noise and with it; under four minutes on two cores
+    python compare.py                        two streams, without noise and with it; under four minutes on two cores
     python compare.py --patterns 150 --alpha 0.1 --noises 0
-    python compare.py --wide --out runs   every setting of methods.py, and all records
+    python compare.py --wide --output runs   every setting of methods.py, and all records
 
 Each run has its own process. Settings are tried on one thread. The table shows, for each method, the setting with the smallest
 error of A (among settings within 5 % of it, the fastest), so methods are tuned with knowledge of the truth. If a method ended in
@@ -234,7 +234,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=7.0, help="seconds of learning after which a run ends early [7]")
     parser.add_argument("--methods", nargs="+", default=[""], help="run only methods whose names contain one of these texts")
     parser.add_argument("--wide", action="store_true", help="try every setting")
-    parser.add_argument("--out", type=Path, help="folder for compare.jsonl")
+    parser.add_argument("--output", type=Path, help="folder for compare.jsonl")
     parser.add_argument("--one", type=json.loads, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
@@ -246,9 +246,9 @@ def main() -> None:
     begin = time.perf_counter()
     head = {"type": "machine", "command": shlex.join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]), "cores": os.cpu_count(), "versions": versions()}
     print(f"`{head['command']}`, {head['cores']} cores, {json.dumps(head['versions'])}")
-    if given.out:
-        given.out.mkdir(parents=True, exist_ok=True)
-    with open(given.out / "compare.jsonl" if given.out else os.devnull, "w") as out:
+    if given.output:
+        given.output.mkdir(parents=True, exist_ok=True)
+    with open(given.output / "compare.jsonl" if given.output else os.devnull, "w") as out:
         print(json.dumps(head), file=out, flush=True)
         for noise in given.noises:
             plan = {name: getattr(given, name) for name in ("features", "patterns", "rows", "cols", "alpha", "seed")}

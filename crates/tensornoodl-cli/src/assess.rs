@@ -199,7 +199,7 @@ impl Options {
         let begun = Instant::now();
         let params = self.discover_params();
         let (start, time) = match self.min_length.0 {
-            // The checkup may raise a minimum length; here it counts as given.
+            // The checkup may raise a minimum length. The length that the user gave is used here as it is.
             Some(_) => (discover::find(&source.tensor, &params)?, begun.elapsed()),
             None => (checkup.start.clone(), time),
         };
@@ -222,7 +222,7 @@ impl Options {
     }
 }
 
-/// Prints the verdict on each assumption. `hint` tells of `--evidence` where short fibers were not searched.
+/// Prints the verdict on each assumption. With `hint`, a last line points to `--evidence` if short fibers were not searched.
 fn write_checkup(
     out: &mut impl Write,
     source: &Source,
@@ -248,7 +248,7 @@ fn write_checkup(
     if start.min_length > 0.0 && hint {
         writeln!(
             out,
-            "\nPatterns were looked for in the {} fibers of length {:.2e} or more; --evidence says why.",
+            "\nPatterns were looked for in the {} fibers of length {:.2e} or more; --evidence tells the reason.",
             start.fibers, start.min_length
         )?;
     }

@@ -13,7 +13,7 @@ use tensornoodl_cli::run;
 
 const EXAMPLES: &str = "\
 Examples:
-  noodl demo                              see it work: no arguments, three files to look at
+  noodl demo                              an example that needs no data and writes three files
   noodl stats mail.csv --feature 'month(time)' --row from --col to
                                           the shape of a table of events
   noodl check mail.csv --feature 'month(time)' --row from --col to
@@ -56,6 +56,7 @@ impl Program for Args {
 
     fn threads(&self) -> Option<usize> {
         match &self.command {
+            Command::Demo(args) => args.threads,
             Command::Stats(args) => args.threads,
             Command::Check(args) => args.threads(),
             Command::Learn(args) => args.threads,

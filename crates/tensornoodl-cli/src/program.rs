@@ -64,7 +64,7 @@ impl std::fmt::Display for Interrupted {
             0 => write!(f, "stopped before the end of the first step; nothing was written"),
             steps => {
                 let output = self.output.display();
-                write!(f, "stopped after {steps} steps; {output} has them, --resume goes on")
+                write!(f, "stopped after {steps} steps; {output} has their model, --resume continues the run")
             }
         }
     }

@@ -10,8 +10,8 @@ use tensornoodl::parallel::{MAX_RANKS, gather};
 
 use crate::program::Program;
 
-/// How many seconds ranks wait for one that does not come, unless `NOODL_PATIENCE` says otherwise. Ranks compute for about equally
-/// long between two exchanges, because their shares have the same size.
+/// Default of `NOODL_PATIENCE`: the seconds that ranks wait for a rank that does not take part in an exchange. Ranks compute for about
+/// equally long between two exchanges, because their shares have the same size.
 #[cfg(feature = "mpi")]
 const PATIENCE: u64 = 300;
 
@@ -130,11 +130,13 @@ impl Ranks {
             .map_err(|error| anyhow!(error))?;
         let mpi = Arc::new(mpi);
         if mpi.size() > MAX_RANKS {
-            return Err(anyhow!("{launch}; at most {MAX_RANKS} ranks can add up what they have"));
+            return Err(anyhow!(
+                "{launch}; use at most {MAX_RANKS} ranks, because the sums over ranks have no room for more"
+            ));
         }
         if let Some(count) = launch.count.filter(|count| *count != mpi.size()) {
             return Err(anyhow!(
-                "{count} ranks were started by another MPI than the one this {} was built with, which knows of {}",
+                "{count} ranks were started, but the MPI library that this {} was built with sees {}; use the mpirun of that library",
                 P::NAME,
                 mpi.size()
             ));
@@ -189,7 +191,9 @@ fn check_same_command<P: Program>(team: &dyn Team) -> anyhow::Result<()> {
         None => Ok(()),
         Some(rank) => {
             let (own, name) = (team.rank(), P::NAME);
-            Err(anyhow!("rank {rank} runs another version of {name} than rank {own}, or has other arguments"))
+            Err(anyhow!(
+                "rank {rank} has another version of {name} or other arguments than rank {own}; start all ranks alike"
+            ))
         }
     }
 }

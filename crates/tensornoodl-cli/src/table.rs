@@ -34,10 +34,11 @@ pub struct TableArgs {
     /// Divide each cell by the number of distinct values of this column among the events of its row, col and step.
     #[arg(long, value_name = "COLUMN")]
     average_over: Option<String>,
-    /// Keep only the N rows with most events, at least 1.
+    /// Keep only the N rows with the most events; N is at least 1.
     #[arg(long, value_name = "N")]
     keep_rows: Option<usize>,
-    /// Use only events that fulfil this, such as type=to, points>=2 or from!=@to (@ marks a column); may be given several times.
+    /// Use only events that meet this condition, such as type=to, points>=2 or from!=@to (@ marks a column); may be given several
+    /// times.
     #[arg(long = "where", value_name = "FILTER")]
     filters: Vec<String>,
     /// Rows and cols are the same people: both axes get the labels of both.
@@ -102,8 +103,8 @@ impl TableArgs {
             (Some(axis), _) => Ok(axis),
             (None, name) => {
                 let axis = free.next().map(|axis| self.axis(axis));
-                let rule = "a column of the table, or made of columns; --feature, --row and --col are all needed, but for \
-                            arrays (.npy, .npz, .tns)";
+                let rule = "a column of the table, or made of columns; give --feature, --row and --col; only arrays \
+                            (.npy, .npz, .tns) have defaults";
                 axis.unwrap_or_else(|| Err(wrong(name, "missing", rule).into()))
             }
         };

@@ -130,7 +130,7 @@ mod jobs {
         let begun = Instant::now();
         let ended = job(3, "leave", 20);
         assert_ne!(ended.code(), 0);
-        assert!(ended.stderr.contains("MPI has not come back for 13 s"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("a call of MPI has not returned for 13 s"), "{}", ended.stderr);
         assert!(begun.elapsed() > Duration::from_secs(12));
     }
 }

@@ -150,7 +150,7 @@ pub enum Error {
     },
     /// Two ranks see files of different lengths under the same name.
     #[error(
-        "{file} has {first} bytes for the first rank and {bytes} for rank {rank}: it must be the same file for all"
+        "{file} has {first} bytes for the first rank and {bytes} for rank {rank}: it must be the same file for all ranks"
     )]
     Differs {
         /// Name of the file.

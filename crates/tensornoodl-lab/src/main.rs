@@ -16,7 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   noodl-lab recover --patterns 600 --rows 300 --cols 300 --alpha 0.01 --beta 0.01
                                           the recovery claim, on your own machine
-  noodl-lab recover --json | jq .error_a  for programs, a line for each tensor
+  noodl-lab recover --json | jq .error_a  the error after each tensor, from JSON lines
   noodl-lab check --synthetic noise=1     the assumptions of the theory on a planted tensor
   noodl-lab bench limit                   the time of a step beside that of one dense product
   noodl-lab paper table --alpha 0.05 --rows 100 --output results

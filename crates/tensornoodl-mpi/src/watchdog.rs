@@ -74,7 +74,10 @@ impl Watchdog {
             waited = if now == before && now % 2 == 1 { waited + TICK } else { Duration::ZERO };
             before = now;
             if waited >= Duration::from_millis(self.limit.load(Ordering::Relaxed)) {
-                report(format_args!("MPI has not come back for {} s; this rank ends", waited.as_secs()));
+                report(format_args!(
+                    "a call of MPI has not returned for {} s; this rank ends",
+                    waited.as_secs()
+                ));
                 end_launcher_later();
                 std::process::abort();
             }

@@ -6,10 +6,10 @@
 //!     X      = codes of Y under A(t)              encode/       stage I     (alg:coeff_init, alg:coeff_iht)
 //!     B, C   = untangled from X, on demand        untangle/     stage II    (algo:KRP_algo)
 //!     A(t+1) = A(t), moved to explain Y - A X     update/       stage III   (eq:emp_grad_est, eq:apx_grad)
-//!     patterns that A(t+1) does not explain       discover/     ours; the paper starts near A*
+//!     new patterns in fibers unexplained by A     discover/     ours; the paper starts near A*
 //! ```
 //!
-//! The whole method in plain dense code, without what makes it fast, is `tests/plain.rs`.
+//! The whole method in plain dense code, without what makes it fast, is `tests/plain/method.rs`.
 
 mod build;
 pub(crate) mod pass;
@@ -51,7 +51,7 @@ pub struct Learner {
     params: Params,
     /// State of the adaptive step. The paper's step has none.
     adaptive: Adaptive,
-    /// State of a learner that finds patterns by itself.
+    /// State of the search for new patterns. `None` if the number of patterns is fixed.
     discovery: Option<Discovery>,
     /// When each pattern was seen.
     sightings: Vec<Sightings>,
@@ -124,11 +124,12 @@ impl Learner {
     }
 
     /// Learns from a tensor that does not fit into memory. Its fibers come in parts and are read once. Each part is a
-    /// tensor of the shape of the whole with some of its fibers; no place is in two parts. Memory holds one part, what a
-    /// step holds for a whole tensor too, and twice the codes.
+    /// tensor of the shape of the whole with some of its fibers; no place is in two parts. Memory holds one part, the
+    /// codes of the whole tensor twice, and the dictionary with the sums of stage III.
     ///
-    /// The larger the parts, the faster, up to about 100,000 fibers. The results have the same bits as those of
-    /// [`Learner::learn`] on the whole tensor.
+    /// Larger parts are faster, up to about 100,000 fibers. The results have the same bits as those of
+    /// [`Learner::learn`] on the whole tensor, if the learner has patterns. A learner without patterns searches for
+    /// patterns after the parts were read, and not before as [`Learner::learn`] does.
     ///
     /// # Errors
     /// An error of the iterator; [`Error::Parameter`] unless there is one pass ([`Passes::Fixed`]`(1)`); the errors of
@@ -211,7 +212,7 @@ impl Learner {
         Ok(Step { times, ..step })
     }
 
-    /// What happened to a tensor, before patterns are found or lost.
+    /// Makes the report of a step, before patterns are found or lost.
     fn report(&self, encoded: Encoded, update: &Update, shape: Shape, passes: usize) -> Step {
         let sums = &self.scratch.sums;
         Step {
@@ -270,7 +271,7 @@ impl Learner {
         step.lost = lost;
     }
 
-    /// Finds the first patterns in a tensor, of which the ranks have shares.
+    /// Finds the first patterns in a tensor. Each rank of the team has a share of its fibers.
     fn find_first_patterns(&mut self, tensor: &Tensor<'_>) -> Result<(), Error> {
         let team = Arc::clone(&self.team.0);
         agree(&*team, self.check_features(tensor.shape()))?;
@@ -278,7 +279,7 @@ impl Learner {
         if let Some(discovery) = &mut self.discovery {
             found = discovery.start(&sample(&*team, tensor).0);
         }
-        // A rank that is stopped finds nothing, and the others must not go on without it.
+        // A rank that is stopped finds no patterns, so all ranks must stop with it.
         let mut stopped = [i8::from(self.stop.is_set())];
         team.max(&mut stopped);
         if stopped != [0] {
@@ -308,8 +309,8 @@ impl Learner {
         self.encode_until(&self.stop, tensor)
     }
 
-    /// Encodes a tensor as [`Learner::encode`] does, and ends early when `stop` is set. Several threads may encode at a
-    /// time, each with a stop of its own.
+    /// Encodes a tensor as [`Learner::encode`] does, and ends early when `stop` is set. Several threads may encode at the
+    /// same time, each with its own stop flag.
     ///
     /// # Errors
     /// [`Error::Features`] for a tensor of another number of features; [`Error::Stopped`].
@@ -339,16 +340,19 @@ impl Learner {
         Ok(Tensor::trusted(Shape { features, rows, cols }, values, codes.places().to_vec()))
     }
 
-    /// Checks that all parts of a learner fit together. A learner from a file may fail this; one that was made here never
-    /// does.
+    /// Checks that all parts of a learner fit together. A learner that was deserialized may fail this check; a learner that
+    /// was made by this crate passes it.
     ///
     /// # Errors
     /// [`Error::State`], or [`Error::Parameter`] for a parameter outside its range.
     pub fn check(&self) -> Result<(), Error> {
         self.params.check()?;
+        // A dictionary without features cannot even be asked for its patterns.
+        if !self.dictionary.is_sound() {
+            return Err(Error::State);
+        }
         let (n, m) = (self.dictionary.features(), self.dictionary.patterns());
-        let sound = self.dictionary.is_sound()
-            && Shape { features: n, rows: 1, cols: 1 }.check().is_ok()
+        let sound = Shape { features: n, rows: 1, cols: 1 }.check().is_ok()
             && self.adaptive.is_sound(m)
             && self.discovery.as_ref().is_none_or(|discovery| discovery.is_sound(n, m))
             && self.sightings.len() == m
@@ -376,7 +380,7 @@ impl Learner {
         Ok(())
     }
 
-    /// Makes `stop` the switch that ends learning and encoding early.
+    /// Makes `stop` the flag that ends learning and encoding early.
     pub fn set_stop(&mut self, stop: Stop) {
         self.discovery.iter_mut().for_each(|discovery| discovery.params.stop = stop.clone());
         self.stop = stop;
@@ -417,8 +421,8 @@ impl Learner {
         self.sightings.iter().map(|sightings| sightings.last).collect()
     }
 
-    /// Patterns that no tensor has shown for an unusually long time: given how often each was seen before, chance would
-    /// produce such a gap for any of them with a probability of 1/1000. These patterns stay in the dictionary.
+    /// Patterns that no tensor has shown for an unusually long time: given how often each pattern was seen before, the
+    /// probability that chance produces such a gap for any pattern is below 1/1000. These patterns stay in the dictionary.
     pub fn overdue(&self) -> Vec<usize> {
         let rare = 1e-3 / self.sightings.len().max(1) as f64;
         let overdue = |pattern: &usize| self.sightings[*pattern].chance_of_gap(self.steps) < rare;

@@ -56,7 +56,7 @@ pub enum Passes {
 
 /// The parameters of a [`Learner`](crate::Learner).
 ///
-/// The defaults are the paper's values where the paper gives some. Like the paper, they assume codes of about unit size.
+/// The defaults are the paper's values where the paper gives values. Like the paper, they assume codes of about unit size.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Params {
     /// The solver of stage I.
@@ -104,7 +104,7 @@ impl Default for Params {
 impl Params {
     /// The parameters of the paper: its iteration, its step, and its values for codes of unit size.
     ///
-    /// They are in the units of the data, as [`Learner::new`](crate::Learner::new) expects.
+    /// These parameters are in the units of the data, as [`Learner::new`](crate::Learner::new) expects.
     pub fn paper(eta_a: f64) -> Params {
         Params { solver: Solver::Iht, rule: Rule::Paper { eta_a }, ..Params::default() }
     }
@@ -156,7 +156,7 @@ pub(crate) use Low::{Above, AtLeast};
 /// # Errors
 /// [`Error::Parameter`] if the value is out of range.
 pub(crate) fn within(name: &'static str, value: f64, low: Low, high: High) -> Result<(), Error> {
-    // Huge and tiny numbers in scientific notation, all others in decimal notation.
+    // Huge and tiny numbers are written in scientific notation, all others in decimal notation.
     let written = |value: f64| {
         let plain = value == 0.0 || (1e-5..1e15).contains(&value.abs()) || !value.is_finite();
         if plain { format!("{value}") } else { format!("{value:e}") }

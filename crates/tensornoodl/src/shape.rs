@@ -47,6 +47,9 @@ impl Place {
     }
 
     /// Returns the rank, out of `ranks`, that holds the fiber at this place when places are spread over ranks by hash.
+    ///
+    /// # Panics
+    /// If `ranks` is 0.
     pub fn owner(self, ranks: usize) -> usize {
         (self.hash() % ranks as u64) as usize
     }

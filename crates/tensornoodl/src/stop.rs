@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A flag that ends long work, such as [`Learner::learn`](crate::Learner::learn), from another thread or a signal handler.
 ///
-/// All clones share one flag. The work looks at the flag between two waves of fibers and between two rounds of a search; it
-/// returns [`Error::Stopped`](crate::Error::Stopped) then and leaves everything as it was before the call.
+/// All clones share one flag. The work checks the flag between two waves of fibers, and between two rounds of the search for
+/// the first patterns. If the flag is set, the work returns [`Error::Stopped`](crate::Error::Stopped) and leaves everything
+/// as it was before.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
@@ -29,7 +30,7 @@ impl From<Arc<AtomicBool>> for Stop {
     }
 }
 
-/// All flags are equal: learners are compared by what they know, not by who may stop them.
+/// All flags are equal: the stop flag is ignored when learners are compared.
 impl PartialEq for Stop {
     fn eq(&self, _: &Stop) -> bool {
         true

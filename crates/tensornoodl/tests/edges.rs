@@ -645,3 +645,14 @@ fn decode_reverses_encode() {
     let fewer = Codes::new(Sparse::new(29), &Tensor::from_triplets(sample.tensor.shape(), &[]).unwrap());
     assert_eq!(learner.decode(&fewer).unwrap_err(), Error::Patterns { codes: 29, dictionary: 30 });
 }
+
+#[test]
+fn a_deserialized_learner_without_features_is_refused() {
+    let start = Dictionary::from_columns(2, vec![1.0, 0.0]).unwrap();
+    let learner = Learner::new(start, Params::default()).unwrap();
+    let mut state = serde_json::to_value(&learner).unwrap();
+    state["dictionary"]["features"] = 0.into();
+    let damaged: Learner = serde_json::from_value(state).unwrap();
+    assert_eq!(damaged.check(), Err(Error::State));
+    assert_eq!(learner.check(), Ok(()));
+}

@@ -71,7 +71,7 @@ fn a_step_ten_times_larger_than_the_memory() {
             println!("{} MB of fibers, peak of memory {} MB", bytes / MEGABYTE, peak / MEGABYTE);
             assert!(peak < allowed, "{} MB", peak / MEGABYTE);
         }
-        None => println!("skipped: the system does not tell the peak of memory"),
+        None => println!("skipped: the system does not report the peak of memory"),
     }
 }
 

@@ -127,8 +127,8 @@ fn ranks_learn_the_same_bits_from_nothing() {
     assert_same_for_all_teams(&learner, &tensors);
 }
 
-/// The tensors have many waves of fibers per rank, more unexplained fibers than are kept, and codes that are guessed from
-/// row and col.
+/// The tensors have many waves of fibers per rank, more unexplained fibers than are kept, and codes that are predicted
+/// from row and col.
 #[test]
 fn ranks_learn_the_same_bits_from_large_tensors() {
     let plan = Plan { features: 12, patterns: 24, rows: 400, cols: 400, alpha: 0.1, beta: 0.1, ..plan() };

@@ -14,12 +14,12 @@ Examples:
   noodl check mail.tns --feature 3 --row 1 --col 2
   noodl check tensor.npy --patterns 4 --patterns-out patterns.csv
 
-With --step the tensor of the first step is checked: that is where noodl learn looks for its first patterns.
+With --step, only the tensor of the first step is checked, because noodl learn looks for its first patterns there.
 
-The bounds of the theory are orders of magnitude; their constants are those of the paper's experiments. A pattern is believed if \
-its fibers have more in common than any that chance finds in as many fibers. Where data follows the model only roughly, the number \
-of patterns is a judgement: --evidence shows what each further pattern explains of fibers that it was not found in, and whether \
-other draws of the data lead to equal patterns.";
+The bounds of the theory are orders of magnitude; their constants are those of the paper's experiments. A pattern is accepted \
+if its fibers have more in common than those of any pattern that the search finds in as many random fibers. If the data follows the \
+model only roughly, the number of patterns is a judgement: --evidence shows how much each further pattern explains of fibers that it \
+was not found in, and whether searches in other parts of the data find the same patterns.";
 
 /// Measure the assumptions of the theory on a table or an array: a verdict on each, and what to do.
 #[derive(clap::Args)]

@@ -11,7 +11,7 @@ const EXAMPLES: &str = "\
 Examples:
   noodl compare last-year.safetensors this-year.safetensors";
 
-/// Match the patterns of two models, each with the most similar one.
+/// Match each pattern of one model with the most similar pattern of another model.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
@@ -28,10 +28,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (first, second) = (Model::load(&args.first)?, Model::load(&args.second)?);
     if first.card.features != second.card.features {
         return Err(anyhow!(
-            "{} and {} have different features: {} and {} of them",
+            "{} has {} features and {} has {}, which are not the same; only models of the same features can be compared",
             args.first.display(),
-            args.second.display(),
             first.card.features.len(),
+            args.second.display(),
             second.card.features.len()
         ));
     }
@@ -57,11 +57,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             Some((l, cosine)) => {
                 writeln!(out, "pattern {:<4} is most like {:<4} cosine {cosine:.3}", i + 1, l + 1)?
             }
-            None => writeln!(out, "pattern {:<4} has none in the second model", i + 1)?,
+            None => writeln!(out, "pattern {:<4} has no partner in the second model", i + 1)?,
         }
     }
     for l in alone {
-        writeln!(out, "pattern {:<4} of the second model has none in the first", l + 1)?;
+        writeln!(out, "pattern {:<4} of the second model has no partner in the first", l + 1)?;
     }
     Ok(())
 }

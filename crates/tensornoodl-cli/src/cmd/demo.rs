@@ -38,6 +38,12 @@ pub(crate) struct Args {
     /// Folder of the table, the model and the page; files of an earlier demo are replaced.
     #[arg(long, short, value_name = "FOLDER", default_value = "noodl-demo")]
     output: PathBuf,
+    /// Number of threads, at least 1 [default: all cores]. Results do not depend on it.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Show no progress.
+    #[arg(long, short)]
+    quiet: bool,
 }
 
 /// Errors up to this size are rounding errors.
@@ -58,7 +64,7 @@ const DIM: Style = Style::new().dimmed();
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let begun = Instant::now();
     let files = Files::new(&args.output)?;
-    recovery()?;
+    recovery(args.quiet)?;
     names(&files)?;
     writeln!(
         anstream::stdout(),
@@ -114,19 +120,19 @@ impl Files {
 }
 
 /// Plants patterns in a stream and learns them back, with the adaptive step and with the paper's.
-fn recovery() -> anyhow::Result<()> {
+fn recovery(quiet: bool) -> anyhow::Result<()> {
     let plan = Plan::default();
     let mut out = anstream::stdout();
     writeln!(
         out,
         "{BOLD}TensorNOODL{BOLD:#}: {} patterns of length {} are hidden in a stream of sparse tensors.\n\
          Each tensor is {} x {} x {}: every row and every col takes part in a few patterns,\n\
-         other ones each time. Given are only the tensors and a rough guess of the patterns.\n",
+         different ones in each tensor. The learner gets only the tensors and a rough guess of the patterns.\n",
         plan.patterns, plan.features, plan.features, plan.rows, plan.cols
     )?;
     let planted = Planted::new(plan)?;
     let (ours, errors) = by_adaptive_step(&mut out, &planted)?;
-    let paper_errors = by_paper_step(planted)?;
+    let paper_errors = by_paper_step(planted, quiet)?;
     let curves = [
         Curve {
             label: "the paper's step (eta_a 40), with the same tensors",
@@ -166,13 +172,13 @@ fn by_adaptive_step(out: &mut impl Write, planted: &Planted) -> anyhow::Result<(
 }
 
 /// Learns as the paper does, up to its tolerance. Returns the errors of A at the start and after each tensor.
-fn by_paper_step(planted: Planted) -> anyhow::Result<Vec<f64>> {
+fn by_paper_step(planted: Planted, quiet: bool) -> anyhow::Result<Vec<f64>> {
     let start = planted.paper_distance();
     let rule = Rule::Paper { eta_a: PAPER_ETA_A };
     let mut recovery = Recovery::new(planted, start, Params { rule, ..Params::default() })?;
     let mut errors = vec![start];
     let goal = Goal { tolerance: PAPER_TOLERANCE, max_steps: MAX_STEPS };
-    let mut progress = Progress::new(goal, false);
+    let mut progress = Progress::new(goal, quiet);
     while errors.len() as u64 <= MAX_STEPS && errors[errors.len() - 1] > PAPER_TOLERANCE {
         let now = recovery.advance()?;
         errors.push(now.error_a);
@@ -302,7 +308,8 @@ fn write_files(out: &mut impl Write, files: &Files) -> anyhow::Result<()> {
          {BOLD}Look at{BOLD:#}   {CYAN}{}{CYAN:#} in a browser: every pattern, who takes part, month by month\n          \
          {CYAN}{show}{CYAN:#} for the patterns in the terminal\n\n\
          This command learns the same model, to the bit, from the table:\n\n{CYAN}{}{CYAN:#}\n\n\
-         Your own table needs no more: what a pattern extends over, who takes part, and with whom.",
+         For your own table, choose three columns: what a pattern extends over (--feature),\n\
+         who takes part (--row), and with whom (--col).",
         absolute(&files.table),
         absolute(&files.model),
         absolute(&files.page),

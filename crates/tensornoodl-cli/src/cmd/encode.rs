@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let cells = events.cells();
     let lost = events.align(&model.card.features);
     if lost == cells {
-        return Err(anyhow!("{} has none of the features of the model", args.table.display()));
+        return Err(anyhow!("{} has none of the features of {}", args.table.display(), args.model.display()));
     }
     if lost > 0 {
         writeln!(

@@ -28,8 +28,8 @@ Examples:
   noodl learn tensor.npy -o tensor.safetensors     an array n x J x K: features, rows, cols
   mpirun -n 4 noodl learn mail.csv ...             four ranks, each with a share of the table (docs/cluster.md)
 
-Without --step the table is one tensor, and the learner passes over it until the patterns settle. Ctrl-C writes the model of all \
-finished steps; --resume goes on from there and ends in the same bits as a run without a pause.";
+Without --step the table is one tensor, and the learner passes over it until the patterns no longer improve. Ctrl-C ends the run and \
+writes the model of all finished steps; --resume continues the run and gives the same bits as a run that was not interrupted.";
 
 /// Learn the patterns of a table or an array, and who takes part in them.
 #[derive(clap::Args)]
@@ -69,13 +69,13 @@ pub(crate) struct Args {
     /// The paper's C, in units of the smallest code of the data: codes start where |A'y| is at least C/2.
     #[arg(long, default_value_t = Params::default().code_floor)]
     code_floor: f64,
-    /// Share of what was learned that the adaptive rule forgets with every tensor, for patterns that drift.
+    /// Share of the past that the adaptive rule forgets with every tensor, at least 0 and below 1; for patterns that drift.
     #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
     forgetting: f64,
     /// Also write the model after every STEPS steps, at least 1.
     #[arg(long, value_name = "STEPS")]
     checkpoint_every: Option<usize>,
-    /// Go on with the model in the output file, if there is one.
+    /// Continue the run whose model is in the output file. If there is no such file, begin a new run.
     #[arg(long)]
     resume: bool,
     /// Seed of the search for patterns.
@@ -114,7 +114,7 @@ impl Args {
             (None, None) => Count(None),
             (None, Some(_)) => Count(Some(100)),
         };
-        // A single tensor is used up: there are no others to learn from.
+        // A single tensor gets as many passes as help, because no other tensors follow.
         let auto = if events.steps.is_some() { Passes::Auto } else { Passes::Exhaust };
         let params = Params {
             eta_x: self.eta_x,
@@ -158,7 +158,7 @@ impl Args {
         };
         Learner::from_tensor(Arc::clone(team), tensor, params, grow, events.steps.is_some()).map_err(|error| match error {
             Error::NoPattern => anyhow!(
-                "no pattern of {} is clearer than chance in most of five searches; --patterns N takes the N clearest",
+                "{} has no significant pattern: none comes again in most of five searches; use --patterns N to accept the N strongest",
                 self.table.name()
             ),
             error => error.into(),
@@ -221,7 +221,7 @@ pub(crate) fn learn(
     let recipe: Recipe = args.recipe.parse()?;
     let stop = stop_on_signals()?;
     let (mut events, query, start) = run.read(&recipe)?;
-    // A tensor, and what the recipe makes of it.
+    // Memory for a tensor and for its copy after the recipe, and for the search.
     memory::check_all(&**team, 2.0 * events.bytes() + search_bytes(events.shape().features))?;
     let mut model = if args.resume && exists(&**team, &args.output) {
         resumed(&**team, args, &events, &query, &recipe)?
@@ -279,7 +279,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Reads this rank's share of the table, and the model to start from. The query has the bounds of grids as they turned out.
+    /// Reads this rank's share of the table, and the model to start from. The returned query has the bounds of all grids.
     fn read(&self, recipe: &Recipe) -> anyhow::Result<(Events, Query, Option<Model>)> {
         let args = self.args;
         let spinner = Spinner::new("reading", self.quiet);
@@ -288,7 +288,7 @@ impl Run<'_> {
         if let (Some(path), Some(start)) = (&args.start_model, &start) {
             if start.card.recipe != *recipe {
                 return Err(anyhow!(
-                    "{} was learned with the recipe '{}'; its patterns do not fit another recipe",
+                    "{} was learned with the recipe '{}'; its patterns fit no other recipe, so give this one with --recipe",
                     path.display(),
                     start.card.recipe
                 ));
@@ -327,7 +327,7 @@ impl Run<'_> {
             let output = self.args.output.display();
             writeln!(
                 io::stderr(),
-                "noodl: {output} has learned from all steps already, nothing is left to do"
+                "noodl: {output} has learned from all steps already; there is nothing to do"
             )?;
         }
         for step in first..steps {
@@ -418,7 +418,7 @@ fn resumed(
         Ok(model)
     } else {
         Err(anyhow!(
-            "{} was learned from another table or in another way; leave --resume out to begin anew",
+            "{} was learned from another table or in another way; leave --resume out to begin a new run",
             path.display()
         ))
     }
@@ -439,7 +439,7 @@ fn align(team: &dyn Team, events: &mut Events, start: &Model, path: &Path) -> an
     }
     if lost == cells {
         return Err(anyhow!(
-            "{} knows none of the features of this table: it has {}, ...",
+            "{} knows none of the features of this table: it has {}, ...; use the --feature that it was learned with",
             path.display(),
             start.card.features.first().map_or("", String::as_str)
         ));

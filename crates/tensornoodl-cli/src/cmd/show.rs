@@ -23,10 +23,10 @@ pub(crate) struct Args {
     /// Show only this pattern, from 1.
     #[arg(long, value_name = "N")]
     pattern: Option<usize>,
-    /// Show who takes part in the step with this label [default: over all steps].
+    /// Show who takes part in the step with this label [default: all steps together].
     #[arg(long, value_name = "LABEL")]
     at: Option<String>,
-    /// Show the rows that are most similar to this one: that take part in the same patterns.
+    /// Show the rows that are most similar to this row: those that take part in the same patterns.
     #[arg(long, value_name = "ROW", conflicts_with = "pattern")]
     like: Option<String>,
     /// Number of rows and cols to show for each pattern.
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    // Groups are known of the last step only.
+    // The model has the groups of the last step only.
     let has_groups = steps.end == learned.len();
     write_head(&mut out, &model, has_groups)?;
     for pattern in (0..patterns).filter(|pattern| args.pattern.is_none_or(|only| only == pattern + 1)) {

@@ -60,7 +60,7 @@ impl Cells {
         }
     }
 
-    /// Yields the sum and the number of events of each cell, in any order. Where only events are counted, the sum is that of nothing.
+    /// Yields the sum and the number of events of each cell, in any order. If only events are counted, the sums are empty.
     pub(crate) fn into_iter(self) -> Box<dyn Iterator<Item = (Key, (ExactSum, u64))>> {
         match self {
             Cells::Counted(cells) => {

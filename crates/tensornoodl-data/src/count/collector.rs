@@ -181,7 +181,8 @@ impl Collector {
         Ok((names, positions))
     }
 
-    /// Returns all numbers from the first to the last of sorted numbers, or more than [`MAX_FEATURES`] of them if there are as many.
+    /// Returns all numbers from the first to the last of sorted numbers. If there are more than [`MAX_FEATURES`], returns some [`MAX_FEATURES`] + 1
+    /// numbers instead, which [`Collector::finish`] refuses.
     fn without_gaps(&self, sorted: &[i64]) -> Vec<i64> {
         let (first, last) = (sorted.first().copied().unwrap_or(0), sorted.last().copied().unwrap_or(0));
         match &self.axis {

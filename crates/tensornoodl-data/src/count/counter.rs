@@ -116,6 +116,9 @@ impl Counter {
     ///
     /// # Errors
     /// [`Error::Field`] if a field is not a number or a time where one is needed.
+    ///
+    /// # Panics
+    /// If there are fewer fields than [`Counter::columns`].
     pub fn push(&mut self, fields: &[&str], at: At<'_>) -> Result<(), Error> {
         if let Some(next) = &mut self.next_rank {
             let taker = std::mem::replace(next, (*next + 1) % self.team.size());

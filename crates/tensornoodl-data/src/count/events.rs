@@ -99,7 +99,7 @@ impl Events {
         }
     }
 
-    /// Gives the rows and the cols the labels of both.
+    /// Gives rows and cols the same labels: the union of the labels of both axes.
     pub(crate) fn square(&mut self) {
         let mut names: Vec<String> = [self.rows.names.as_slice(), &self.cols.names].concat();
         sort_labels(&mut names, |name| name);

@@ -50,7 +50,7 @@ impl FromStr for Filter {
         let found = first.and_then(|at| {
             let (column, relation_and_right) = text.split_at(at);
             let (relation, sign) = RELATIONS.iter().find(|(_, sign)| relation_and_right.starts_with(sign))?;
-            // `==` and `>>` are no relations. A value that starts with such a character is written after a blank.
+            // `==` and `>>` are not relations. A value that starts with such a character is written after a blank.
             let right = &relation_and_right[sign.len()..];
             (!right.starts_with(['=', '<', '>', '!'])).then(|| (column.trim(), *relation, right.trim()))
         });

@@ -1,4 +1,4 @@
-//! Labels of an axis.
+//! Labels of an axis: how they are sorted, and how a tensor gets the features of a model.
 
 use rustc_hash::FxHashMap;
 use tensornoodl::{Shape, Tensor};

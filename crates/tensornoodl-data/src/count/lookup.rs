@@ -12,12 +12,13 @@ use crate::input::csv;
 use crate::input::open::open;
 use crate::input::row::bad_field;
 
-/// A CSV file and two of its columns, written `people.csv(id,name)`: the first column has labels, the second what is known of each label.
+/// A CSV file and two of its columns, written `people.csv(id,name)`: the first column has labels, the second a name or
+/// a group for each label.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
 #[serde(into = "String", try_from = "String")]
 pub struct Lookup {
     file: String,
-    /// The column of the labels, and the column of what is known of them.
+    /// The column of the labels, and the column of their names or groups.
     columns: [String; 2],
 }
 
@@ -63,7 +64,7 @@ impl TryFrom<String> for Lookup {
 }
 
 impl Lookup {
-    /// Reads what is known of each label. Rows with an empty second column are skipped.
+    /// Reads the name or the group of each label. Rows with an empty second column are skipped.
     ///
     /// # Errors
     /// If the file cannot be read, a column is missing, or two rows say different things of one label.

@@ -29,7 +29,7 @@ pub struct Query {
     pub keep_rows: Option<usize>,
     /// Conditions that a row of the table must meet to count.
     pub filters: Vec<Filter>,
-    /// Whether rows and cols are the same people. If so, both axes have the labels of both.
+    /// Whether rows and cols are the same people. If so, both axes have the same labels: the union of the labels of both.
     pub square: bool,
     /// Names for the labels of rows and cols.
     pub names: Option<Lookup>,

@@ -1,4 +1,4 @@
-//! Reads CSV.
+//! Reads CSV files row by row.
 
 use std::io::{self, BufRead, Read};
 

@@ -68,9 +68,9 @@ pub(crate) fn rows(
 
 /// The rows that a rank reads.
 struct Selection {
-    /// Number of rows before them.
+    /// Number of rows before the rows that the rank reads.
     first: u64,
-    /// The row groups that contain them.
+    /// The row groups that contain the rows that the rank reads.
     groups: Vec<usize>,
     /// How many rows of the first group to skip, and how many rows to read. None for all rows of the groups.
     cut: Option<(usize, usize)>,
@@ -231,7 +231,8 @@ thread_local! {
 
 /// Returns the result of `work`, or none if it panics. No message is printed about the panic.
 ///
-/// The Parquet crate panics for some files whose parts contradict each other, and only reading such a file can tell. The values that `work`
+/// The Parquet crate panics for some files whose parts contradict each other, and only reading a file shows whether it is one of them. The
+/// values that `work`
 /// was changing when it panicked must not be used afterwards.
 fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     static SILENCE: Once = Once::new();

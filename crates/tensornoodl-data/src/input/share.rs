@@ -1,8 +1,8 @@
 //! Divides a text file among the ranks of a team: each rank reads the records that start in its own range of bytes.
 //!
 //! A line end inside quotes does not end a record of CSV, and whether a quote is open depends on everything before it. So every rank first
-//! computes what its bytes do to a parser that reaches them in any state. Composed in the order of the ranks, these effects tell every rank
-//! in which state a parser reaches its range.
+//! computes what its bytes do to a parser, for every state in which the parser can reach them. Composed in the order of the ranks, these effects
+//! give the state in which a parser reaches the range of each rank.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -168,7 +168,7 @@ impl Opened {
         }
     }
 
-    /// Opens the file, unless it is a pipe or a device: to open a pipe is to wait for the process that writes to it.
+    /// Opens the file, unless it is a pipe or a device: opening a pipe would wait for the process that writes to it.
     fn regular(path: &Path) -> io::Result<Option<Opened>> {
         let metadata = path.metadata()?;
         if !metadata.is_file() && !metadata.is_dir() {
@@ -236,7 +236,7 @@ impl Scanner<'_> {
             return Ok(Start { byte: 0, lines: 0 });
         }
         let mut byte = self.own.start;
-        // Empty lines before the header are no records.
+        // Empty lines before the header are not records.
         let mut only_line_ends = is_first;
         let text = self.text;
         chunks(&mut self.file, self.own.start..self.length, |chunk| {

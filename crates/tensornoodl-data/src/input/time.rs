@@ -1,4 +1,4 @@
-//! Dates and times of day, as tables write them.
+//! Parses dates and times, and converts dates to days since 1 January 1970.
 
 use jiff::Span;
 use jiff::civil::{Date, DateTime};

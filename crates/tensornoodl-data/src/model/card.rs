@@ -32,7 +32,7 @@ pub struct Card {
     pub rows: Vec<String>,
     /// Labels of the cols.
     pub cols: Vec<String>,
-    /// Labels of all steps of the table, also of those that have not been learned.
+    /// Labels of all steps of the table, including steps that have not been learned.
     pub steps: Vec<String>,
     /// The known group of each row, or empty where none is known. The vector is empty if the query names no groups.
     pub row_groups: Vec<String>,
@@ -89,7 +89,8 @@ impl Card {
         }
     }
 
-    /// Returns the index in the model of each of these rows and cols. Labels that the model does not have are added at its end.
+    /// Returns the index in the model of each of these rows and cols. Labels that the model does not have are appended to the
+    /// model.
     pub fn place(&mut self, rows: &[String], cols: &[String]) -> [Vec<u32>; 2] {
         [place(&mut self.rows, &mut self.row_groups, rows), place(&mut self.cols, &mut self.col_groups, cols)]
     }

@@ -32,7 +32,7 @@ impl Model {
     /// Writes the model to a file, atomically.
     ///
     /// # Errors
-    /// [`Error::Write`] if the operating system refuses.
+    /// [`Error::Write`] if the operating system refuses, [`Error::Format`] if the model cannot be serialized.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
         files::write(path, self.to_bytes()?)
     }

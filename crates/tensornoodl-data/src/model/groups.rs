@@ -19,7 +19,7 @@ pub struct Group {
     pub rows: Vec<(usize, f64)>,
     /// Indices of cols, and their factors.
     pub cols: Vec<(usize, f64)>,
-    /// The known group of most members, or none if nothing is known of any member.
+    /// The known group of most members, or none if no member has a known group.
     pub known: Option<Known>,
 }
 
@@ -28,7 +28,7 @@ pub struct Group {
 pub struct Known {
     /// Name of the known group.
     pub name: String,
-    /// Number of members that do not belong to it, or of whom nothing is known: the paper's false positives.
+    /// Number of members that do not belong to the known group, or whose group is not known: the paper's false positives.
     pub others: usize,
     /// Number of all members, where a row and a col with the same label count once: the paper's cluster size.
     pub size: usize,
@@ -44,6 +44,9 @@ impl Model {
     }
 
     /// Returns the rows (or cols) that take part in a pattern over a range of steps, strongest first, as [`Model::leading`] does for all steps.
+    ///
+    /// # Panics
+    /// If the range reaches beyond the steps of the model.
     pub fn leading_in(
         &self,
         steps: Range<usize>,

@@ -23,7 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   noodl-lab recover                                       the stream of noodl demo, to an error of 1e-10
   noodl-lab recover --rule paper --eta-a 40               with the paper's step
-  noodl-lab recover --noise 0.1 --max-steps 60            noise, compared with least squares that know the codes
+  noodl-lab recover --noise 0.1 --max-steps 60            noise, compared with least squares with the true codes
   noodl-lab recover --start data                          from nothing: no A(0), no number of patterns, no scale
   noodl-lab recover --row-values subgaussian:0.5 --json   codes that are not +-1, a JSON line for each tensor
 
@@ -72,19 +72,20 @@ pub(crate) struct Args {
     /// Seed of all random draws.
     #[arg(long, default_value_t = 42, help_heading = "What is planted")]
     seed: u64,
-    /// Start near the true dictionary, or from the data alone: patterns, their number and all parameters are then found in the data.
+    /// Start near the true dictionary (near), or without a dictionary (data): the patterns, their number and all parameters are then
+    /// found in the data.
     #[arg(long, value_enum, default_value_t = StartFrom::Near, help_heading = "Method")]
     start: StartFrom,
     /// Distance of each column of A(0) from the true column, at least 0 and below 2 [default: 2/ln n, at most 1].
     #[arg(long, value_name = "DISTANCE", help_heading = "Method")]
     start_distance: Option<f64>,
-    /// Update rule of the dictionary: the adaptive step, or the paper's step.
-    #[arg(long, value_enum, default_value_t = UpdateRule::Adaptive, help_heading = "Method")]
-    rule: UpdateRule,
+    /// Update rule of the dictionary: the adaptive step, or the paper's step [default: adaptive; paper with --eta-a].
+    #[arg(long, value_enum, help_heading = "Method")]
+    rule: Option<UpdateRule>,
     /// The former name of --rule.
     #[arg(long, hide = true)]
     step: Option<String>,
-    /// Step size of --rule paper [default: 40, the paper's for 150 and 300 patterns].
+    /// Step size of the paper's step, above 0 [default: 40, the paper's for 150 and 300 patterns].
     #[arg(long, help_heading = "Method")]
     eta_a: Option<f64>,
     /// Solver for the codes: direct computes the limit of iterative hard thresholding (IHT), iht iterates.
@@ -112,7 +113,7 @@ pub(crate) struct Args {
     /// IHT stops when the relative change is at most this; with 0 it makes all iterations.
     #[arg(long, default_value = "1e-14", value_name = "TOLERANCE", help_heading = "Method")]
     code_tolerance: f64,
-    /// Share of what was learned that the adaptive rule forgets with every tensor, for patterns that drift.
+    /// Share of the past that the adaptive rule forgets with every tensor, at least 0 and below 1; for patterns that drift.
     #[arg(long, default_value_t = 0.0, value_name = "SHARE", help_heading = "Method")]
     forgetting: f64,
     /// Stop when the relative error of A is at most this; at least 0 and below 1.
@@ -204,10 +205,11 @@ impl Args {
 
     fn params(&self) -> Result<Params, Error> {
         let rule = match (self.rule, self.eta_a) {
-            (UpdateRule::Paper, eta_a) => Rule::Paper { eta_a: eta_a.unwrap_or(40.0) },
-            (UpdateRule::Adaptive, None) => Rule::Adaptive,
-            (UpdateRule::Adaptive, Some(eta_a)) => {
-                return Err(wrong("eta_a", eta_a, "left out unless --rule paper is given"));
+            (Some(UpdateRule::Paper), None) => Rule::Paper { eta_a: 40.0 },
+            (Some(UpdateRule::Paper) | None, Some(eta_a)) => Rule::Paper { eta_a },
+            (Some(UpdateRule::Adaptive) | None, None) => Rule::Adaptive,
+            (Some(UpdateRule::Adaptive), Some(eta_a)) => {
+                return Err(wrong("eta_a", eta_a, "left out with --rule adaptive, which has no step size"));
             }
         };
         Ok(Params {
@@ -281,7 +283,7 @@ impl Args {
         let distance = self.start_distance.unwrap_or_else(|| planted.paper_distance());
         let (mut recovery, start_error) = match self.start {
             StartFrom::Near => (Recovery::new(planted, distance, self.params()?)?, distance),
-            // Without patterns, all of A* is missing.
+            // Without patterns, the relative error of A is 1.
             StartFrom::Data => (Recovery::from_nothing(planted, self.params()?)?, 1.0),
         };
         recovery.join(Arc::clone(team));

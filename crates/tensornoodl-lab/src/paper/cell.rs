@@ -93,7 +93,7 @@ impl MethodName {
         }
     }
 
-    /// Whether the method is a NOODL, which goes on until its error is 1e-10.
+    /// Whether the method is a NOODL, which continues until its error is 1e-10.
     pub fn is_noodl(self) -> bool {
         matches!(self, MethodName::Noodl | MethodName::Adaptive | MethodName::Matrix)
     }
@@ -157,7 +157,7 @@ fn lambdas() -> Vec<f64> {
     (0..10).map(|halves| 0.5 * 0.1_f64.powf(f64::from(halves) / 2.0)).collect()
 }
 
-/// Runs one method on one stream. The method gets `steps` tensors; with None it goes on until the error of A is 1e-10, for at most
+/// Runs one method on one stream. The method gets `steps` tensors; with None it continues until the error of A is 1e-10, for at most
 /// 1,000 tensors. `told` is called after every tensor, with the number of the tensor and the error of A.
 ///
 /// # Errors

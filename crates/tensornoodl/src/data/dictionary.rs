@@ -57,7 +57,7 @@ impl Dictionary {
         self.values.extend_from_slice(&pattern.0);
     }
 
-    /// Puts another pattern in the place of pattern i.
+    /// Replaces pattern i.
     pub(crate) fn set(&mut self, i: usize, pattern: &UnitVector) {
         self.values[i * self.features..][..self.features].copy_from_slice(&pattern.0);
     }
@@ -144,7 +144,7 @@ impl UnitVector {
 pub(crate) struct Moved {
     /// The numbers of the k patterns, increasing.
     pub(crate) patterns: Vec<usize>,
-    /// Their new values (n x k), in columns of unit length.
+    /// The new values of the k patterns (n x k), in columns of unit length.
     columns: Vec<f64>,
 }
 
@@ -174,7 +174,7 @@ impl Moved {
 /// add up to zero.)
 fn normalise(pattern: usize, column: &mut [f64]) -> Result<(), Error> {
     let mut square = dot(column, column);
-    // Divided by its largest entry first, if squares would overflow or underflow.
+    // If squares would overflow or underflow, the column is divided by its largest entry first.
     if !(1e-200..1e200).contains(&square) {
         let larger = |a: f64, v: &f64| if a.is_nan() || v.is_nan() { f64::NAN } else { a.max(v.abs()) };
         let largest = column.iter().fold(0.0, larger);

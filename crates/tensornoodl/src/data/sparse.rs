@@ -79,6 +79,9 @@ impl Sparse {
     }
 
     /// The entries (row, value) of one column, by increasing row.
+    ///
+    /// # Panics
+    /// If there is no column with this number.
     pub fn column(&self, column: usize) -> &[(u32, f64)] {
         &self.entries[self.starts[column]..self.starts[column + 1]]
     }

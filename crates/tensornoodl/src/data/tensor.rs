@@ -135,7 +135,7 @@ impl<'a> Tensor<'a> {
         Tensor { shape: *shape, values: (&**values).into(), places: (&**places).into() }
     }
 
-    /// Makes a tensor from fibers of this crate, without the checks of [`Tensor::from_fibers`].
+    /// Makes a tensor from fibers that this crate computed, without the checks of [`Tensor::from_fibers`].
     pub(crate) fn trusted(shape: Shape, values: Vec<f64>, places: Vec<Place>) -> Tensor<'static> {
         Tensor { shape, values: values.into(), places: places.into() }
     }

@@ -73,8 +73,10 @@ impl Search {
         })
     }
 
-    /// Returns the composites and their replacements, judged by fibers of which `shown[f]` is the pattern that fiber f
-    /// shows. Fibers of one pattern are neighbors.
+    /// Returns the composites that `fibers` reveal, with their replacements.
+    ///
+    /// `shown[f]` is the pattern that fiber f shows; fibers of one pattern are neighbors. `rates` are the shares of all
+    /// fibers that contain each pattern.
     pub(crate) fn composite_replacements(
         &self,
         fibers: &UnitFibers,
@@ -122,7 +124,7 @@ fn most_frequent_ratio(w: usize, codes: &[&[(u32, f32)]]) -> Option<(usize, f32,
 /// Sorts composites by decreasing share, and leaves out those whose pattern or partner occurs in an earlier one.
 ///
 /// Example: a + b and a - b were found. Fibers with a alone contain both at one ratio, and a replaces a + b. From then
-/// on, all fibers with a - b contain a, but only some fibers with a contain a - b: the larger share tells that a - b is
+/// on, all fibers with a - b contain a, but only some fibers with a contain a - b: the larger share shows that a - b is
 /// the composite.
 fn clearest_disjoint(mut composites: Vec<Composite>) -> impl Iterator<Item = Composite> {
     composites.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.pattern.cmp(&b.pattern)));

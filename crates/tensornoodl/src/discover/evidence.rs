@@ -16,10 +16,10 @@ use crate::error::Error;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Evidence {
-    /// How well the first 1, 2, ... patterns of one half of the fibers do on the other half, up to a few more patterns
+    /// What the first 1, 2, ... patterns of one half of the fibers explain of the other half, up to a few more patterns
     /// than were found.
     pub held_out: Vec<HeldOut>,
-    /// Number of patterns that each half of the fibers has by itself.
+    /// Number of patterns that a search of each half of the fibers finds.
     pub halves: [usize; 2],
     /// Searches of the same fibers with other random numbers.
     pub seeds: Vec<Repeat>,
@@ -41,7 +41,7 @@ pub struct Repeat {
 /// 0 to 1.
 ///
 /// # Errors
-/// [`Error::Stopped`] if `params.stop` ended the search.
+/// [`Error::Parameter`] for a parameter outside its range, [`Error::Stopped`] if `params.stop` ended the search.
 pub fn evidence(
     tensor: &Tensor<'_>,
     start: &Start,

@@ -1,9 +1,9 @@
-//! How a dictionary grows: from nothing, and whenever fibers show what it does not explain.
+//! How a dictionary grows: from nothing, and whenever fibers contain patterns that it lacks.
 //!
 //! One tensor never shows every pattern, and a pattern that the dictionary lacks would pull its neighbours away. So fibers
-//! that are not explained are left out of the update (`unexplained.rs`). They are pooled, and searched for what they share
-//! (`search.rs`). A new pattern is on probation for some tensors: if by then other patterns explain the fibers that it was
-//! found in, it is removed.
+//! that are not explained are left out of the update (`unexplained.rs`). They are pooled, and searched for patterns that
+//! they share (`search.rs`). A new pattern is on probation for some tensors: if other patterns come to explain the fibers
+//! that it was found in, it is removed.
 
 use crate::data::dictionary::{Dictionary, UnitVector};
 use crate::data::tensor::Tensor;
@@ -70,11 +70,12 @@ impl PatternRecord {
 struct Probation {
     /// Some of the fibers that the pattern was found in.
     founders: UnitFibers,
-    /// One fiber of each of the latest tensors. Fibers of one tensor share rows and cols, and so the same other patterns.
+    /// One fiber of each of the latest tensors. Only one, because fibers of one tensor share rows and cols, and therefore
+    /// have the same other patterns.
     later: UnitFibers,
 }
 
-/// What became of the patterns on probation.
+/// The result of a review of the patterns on probation.
 #[derive(Default)]
 pub(crate) struct Review {
     /// Patterns that were sums of two, and the patterns that replace them.
@@ -147,8 +148,8 @@ impl Discovery {
         Search::new(self.n, known, scale, most, self.params.seed)
     }
 
-    /// Finds the first patterns in a whole tensor, and returns them column by column. Each is finite and not zero. Returns
-    /// none if the search was stopped.
+    /// Finds the first patterns in a whole tensor, and returns them column by column. Each pattern is finite and not zero.
+    /// Returns no patterns if the search was stopped.
     pub(crate) fn start(&mut self, tensor: &Tensor<'_>) -> Vec<f64> {
         let every = tensor.fibers().div_ceil(MAX_FIBERS).max(1);
         let mut sample = std::mem::replace(&mut self.pool, UnitFibers::new(self.n));
@@ -263,11 +264,11 @@ impl Discovery {
         found
     }
 
-    /// Looks at the patterns on probation again, after tensor number `step` with this many fibers.
+    /// Reviews the patterns on probation, after tensor number `step` with this many fibers.
     ///
-    /// `activity` has the number of fibers that showed each pattern. A pattern is lost if others explain by now the fibers
-    /// that it was found in, or if it has become the same as an older one. It is replaced if it turns out to be the sum of
-    /// two patterns.
+    /// `activity` has the number of fibers that showed each pattern. A pattern is lost if other patterns now explain the
+    /// fibers that it was found in, or if it has become equal to an older pattern. It is replaced if it turns out to be the
+    /// sum of two patterns.
     pub(crate) fn review(
         &mut self,
         dictionary: &Dictionary,
@@ -284,8 +285,8 @@ impl Discovery {
         let due = self.probation_due();
         if step.is_power_of_two() || step.is_multiple_of(PROBATION) {
             let lost = duplicates(dictionary);
-            // Each of two equal patterns explains the fibers of the other, so patterns on probation are only looked at
-            // when one of the two is gone.
+            // Each of two equal patterns explains the fibers of the other, so patterns on probation are only reviewed
+            // after one of the two was removed.
             if !lost.is_empty() {
                 lost.iter().rev().for_each(|&pattern| drop(self.records.remove(pattern)));
                 return Review { lost, ..Review::default() };
@@ -305,7 +306,7 @@ impl Discovery {
         }
     }
 
-    /// Ages all patterns by one tensor, and collects the fibers of the patterns that are looked at now: those on probation
+    /// Ages all patterns by one tensor, and collects the fibers of the patterns that are due for review: those on probation
     /// whose age is a power of two.
     fn probation_due(&mut self) -> Due {
         let mut due = Due {
@@ -346,7 +347,7 @@ impl Discovery {
         }
         due.patterns.dedup();
         review.lost.extend(due.patterns.into_iter().filter(|&pattern| !confirmed[pattern]));
-        // A replaced pattern changes what its companions explain: all of them are looked at again soon.
+        // A replaced pattern changes what other patterns explain: all patterns on probation are reviewed again soon.
         if !review.replaced.is_empty() {
             let on_probation = self.records.iter_mut().filter(|record| record.probation.is_some());
             on_probation.for_each(|record| record.age = 0);
@@ -362,17 +363,19 @@ impl Discovery {
     }
 }
 
-/// Patterns on probation that are looked at after a tensor, with the fibers that show them.
+/// Patterns on probation that are due for review after a tensor, with the fibers that show them.
 struct Due {
-    /// All fibers that are kept for these patterns, and the pattern of each fiber.
+    /// All fibers that are kept for the patterns.
     fibers: UnitFibers,
+    /// The pattern of each of `fibers`.
     patterns: Vec<usize>,
-    /// The fibers of later tensors among them, and the pattern of each fiber.
+    /// Those of `fibers` that came from tensors after the one that the pattern was found in.
     later: UnitFibers,
+    /// The pattern of each of `later`.
     later_patterns: Vec<usize>,
 }
 
-/// Patterns that have become the same as an older one, by increasing number.
+/// Returns the patterns that have become equal to an older pattern, by increasing number.
 fn duplicates(dictionary: &Dictionary) -> Vec<usize> {
     let (m, gram) = (dictionary.patterns(), dictionary.gram());
     let mut duplicates = Vec::new();

@@ -18,21 +18,21 @@ const SAME: f64 = 0.9;
 /// Maximum number of fibers of a half or a sample.
 pub(crate) const MAX_SAMPLE: usize = 2 * MAX_FIBERS;
 
-/// Number of patterns that are looked at beyond the significant ones.
+/// Number of patterns that are tested beyond the significant ones.
 pub(crate) const BEYOND: usize = 8;
 
 /// Minimum share of the held-out energy that a further pattern must explain.
 const WORTH: f64 = 0.01;
 
-/// How well the first patterns of one half of the fibers do on the other half.
+/// What the first patterns of one half of the fibers explain of the other half.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct HeldOut {
     /// Number of patterns, the first ones of each half.
     pub patterns: usize,
-    /// Share of the energy of the other half that they explain, 0 to 1.
+    /// Share of the energy of the other half that the patterns explain, 0 to 1.
     pub energy: f64,
-    /// Number of these patterns that both halves have.
+    /// Number of the patterns of the first half that the second half has too.
     pub agree: usize,
 }
 
@@ -59,8 +59,8 @@ pub(crate) fn held_out(halves: &[Tensor<'_>; 2], found: &[Start], patterns: usiz
     HeldOut { patterns, energy, agree }
 }
 
-/// Returns the number of patterns that each half of the fibers has by itself, each worth something to the other half, and
-/// the share of the other half's energy that they explain.
+/// Returns the number of patterns that searches of both halves of the fibers find, and the share of the energy of the other
+/// half that these patterns explain. A pattern counts only if it explains at least [`WORTH`] of that energy.
 pub(crate) fn agreed(tensor: &Tensor<'_>, params: &DiscoverParams) -> Result<(usize, f64), Error> {
     let halves = halves(tensor, &mut ChaCha8Rng::seed_from_u64(params.seed ^ 0x6861_6c66));
     let params = DiscoverParams { min_patterns: BEYOND, ..params.clone() };
@@ -68,7 +68,8 @@ pub(crate) fn agreed(tensor: &Tensor<'_>, params: &DiscoverParams) -> Result<(us
     let (mut taken, mut before) = (0, 0.0);
     for patterns in 1..=found[0].findings.len().min(found[1].findings.len()) {
         let held_out = held_out(&halves, &found, patterns);
-        // Patterns of equal energy come in any order, so that the first few of one half may not be those of the other.
+        // Patterns of equal energy come in any order, so the first few patterns of the halves may differ although more
+        // patterns agree.
         if held_out.agree == patterns && held_out.energy >= before + WORTH * (patterns - taken) as f64 {
             (taken, before) = (patterns, held_out.energy);
         }

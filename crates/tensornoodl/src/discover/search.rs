@@ -13,7 +13,7 @@
 //! 4. Refine the new patterns with the residuals of the fibers they explain, and code all fibers again.
 //!
 //! Explained fibers are not probed any more, so that a few probes per pattern are enough. At the end the search
-//! replaces patterns that are sums of two others (`composites.rs`) and drops patterns that nothing needs.
+//! replaces patterns that are sums of two others (`composites.rs`) and drops redundant patterns.
 //!
 //! All lengths are relative to the length of the fiber, so that the scale of the data does not matter. The search
 //! works in single precision; the learner makes the patterns exact later.
@@ -27,6 +27,7 @@ use crate::discover::null::{NullModel, Peak, SINGLE_DIRECTION, Threshold, climb}
 use crate::discover::scale::Scale;
 use crate::discover::unit_fibers::{BLOCK, UnitFibers, dot, normalise};
 use crate::linalg::product::transposed_product;
+use crate::linalg::small::{cholesky_row, cholesky_solve};
 use crate::stop::Stop;
 
 /// Largest |r| / |y| of an explained fiber while the scale of codes and noise is unknown. If most residuals are
@@ -42,7 +43,7 @@ const MAX_FIBERS_PER_ROUND: usize = 12_000;
 /// Smallest number of probes in one round, if there are as many fibers.
 const MIN_PROBES: usize = 64;
 
-/// Rounds without a new pattern that end the search.
+/// Number of consecutive rounds without a new pattern that ends the search.
 const MAX_MISSES: usize = 2;
 
 /// Largest number of codes of one fiber.
@@ -424,8 +425,8 @@ impl Search {
         coverage
     }
 
-    /// The patterns that were not given, n values each. The entry of largest magnitude is positive: the sign is
-    /// arbitrary, and people expect a positive one.
+    /// The patterns that were not given, n values each. The sign of a pattern is arbitrary; here the entry of largest
+    /// magnitude is positive, because people expect that.
     pub(crate) fn new_patterns(&self) -> Vec<f64> {
         let mut found: Vec<f64> = self.patterns[self.fixed * self.n..].iter().map(|&a| a as f64).collect();
         for pattern in found.chunks_exact_mut(self.n) {
@@ -561,7 +562,7 @@ impl Pursuit {
             correlations.copy_from_slice(d);
             for &(i, x) in code.iter() {
                 let column = &self.gram[i as usize * m..][..m];
-                correlations.iter_mut().zip(column).for_each(|(left, g)| *left -= x * g);
+                correlations.iter_mut().zip(column).for_each(|(correlation, g)| *correlation -= x * g);
             }
             without.iter().for_each(|&w| correlations[w] = 0.0);
             square = (1.0 - code.iter().map(|&(i, x)| x * d[i as usize]).sum::<f32>()).max(0.0);
@@ -613,35 +614,26 @@ fn largest(values: &[f32]) -> (u32, f32) {
     best
 }
 
+/// Smallest square of a diagonal entry of the Cholesky factor of G_SS, below which G_SS counts as nearly singular.
+const SMALLEST_PIVOT: f64 = 1e-3;
+
 /// Solves the least-squares problem on the support S of a code, G_SS x = d_S, and writes x into the code.
 ///
 /// Returns false, and leaves the code as it was, if G_SS is nearly singular.
 fn solve(code: &mut [(u32, f32)], d: &[f32], gram: &[f32], m: usize) -> bool {
     let s = code.len();
-    // The Cholesky factor L of G_SS = L L', then L z = d_S and L' x = z.
-    let mut factor = [[0.0_f64; MAX_CODES]; MAX_CODES];
-    for row in 0..s {
-        for col in 0..=row {
-            let g = gram[code[row].0 as usize * m + code[col].0 as usize] as f64;
-            let known: f64 = (0..col).map(|l| factor[row][l] * factor[col][l]).sum();
-            if row > col {
-                factor[row][col] = (g - known) / factor[col][col];
-            } else if g - known > 1e-3 {
-                factor[row][row] = (g - known).sqrt();
-            } else {
-                return false;
-            }
-        }
-    }
+    let (mut matrix, mut factor) = ([0.0; MAX_CODES * MAX_CODES], [0.0; MAX_CODES * MAX_CODES]);
     let mut x = [0.0; MAX_CODES];
     for row in 0..s {
-        let known: f64 = (0..row).map(|col| factor[row][col] * x[col]).sum();
-        x[row] = (d[code[row].0 as usize] as f64 - known) / factor[row][row];
+        for col in 0..=row {
+            matrix[row * s + col] = gram[code[row].0 as usize * m + code[col].0 as usize] as f64;
+        }
+        if !cholesky_row(&mut factor, &matrix, s, row, SMALLEST_PIVOT) {
+            return false;
+        }
+        x[row] = d[code[row].0 as usize] as f64;
     }
-    for row in (0..s).rev() {
-        let known: f64 = (row + 1..s).map(|below| factor[below][row] * x[below]).sum();
-        x[row] = (x[row] - known) / factor[row][row];
-    }
+    cholesky_solve(&factor, &mut x[..s]);
     code.iter_mut().zip(x).for_each(|(entry, x)| entry.1 = x as f32);
     true
 }

@@ -1,10 +1,10 @@
 //! The patterns of a tensor that may follow the model only roughly.
 //!
-//! Where data follows the model, every fiber that is not noise is made of patterns, and all of them are found. Elsewhere
-//! there tend to be many short fibers that look alike because they have few entries. Each kind of them would become a
-//! pattern, up to as many as there are features, which explain anything. And patterns that are hardly more significant
-//! than chance come and go with the random numbers. So the number of patterns is then a judgement, and only what comes
-//! again is kept.
+//! If data follows the model, every fiber that is not noise is a mix of patterns, and all patterns are found. Other data
+//! has two problems. Many short fibers look alike because they have few entries: each kind of short fiber would become a
+//! pattern, until there are as many patterns as features, which explain any data. And patterns that are hardly more
+//! significant than chance depend on the random numbers of the search. So only long fibers are searched, and only patterns
+//! that repeated searches find are kept.
 
 use crate::data::dictionary::{Dictionary, UnitVector};
 use crate::data::tensor::Tensor;
@@ -20,16 +20,16 @@ const CLOSE: f64 = 0.9;
 /// Number of further searches with other random numbers.
 pub(crate) const REPEATS: u64 = 4;
 
-/// Number of searches, of all five, that have to find a pattern.
+/// Number of searches, out of the first one and [`REPEATS`] further ones, that have to find a pattern.
 const MIN_SEARCHES: usize = 4;
 
 /// Finds the patterns of a tensor that may follow the model only roughly.
 ///
-/// If the patterns of all fibers explain nine tenths of the energy, and nine of ten explained fibers need only a few of
-/// them, these are the result of [`find`]. Otherwise only fibers above the [`energy_floor`] are searched, this length
-/// becomes the unit of codes, and, unless `max_patterns` is given, only stable patterns are kept: those that four of five
-/// searches find. If these are none, or leave more than a tenth of the energy, the patterns that both halves of the fibers
-/// have are taken instead, if they do better.
+/// If the patterns that [`find`] finds explain nine tenths of the energy, and nine of ten explained fibers need only a few
+/// patterns, they are the result. Otherwise only fibers longer than the [`energy_floor`] are searched, and this length
+/// becomes the unit of codes. Unless `max_patterns` is given, only stable patterns are kept: patterns that four of five
+/// searches find. If the stable patterns explain less than nine tenths of the energy, the patterns that both halves of the
+/// fibers have replace them, provided that these explain nine tenths of the energy or that there is no stable pattern.
 ///
 /// # Errors
 /// [`Error::Parameter`] for a parameter outside its range, [`Error::Stopped`] if `params.stop` ended the search.
@@ -41,8 +41,8 @@ pub fn find_stable(tensor: &Tensor<'_>, params: &DiscoverParams) -> Result<Start
     let params = DiscoverParams { min_length: energy_floor(tensor).max(params.min_length), ..params.clone() };
     let long = find(tensor, &params)?;
     let mut start = if params.max_patterns.is_some() { long } else { repeated(long, tensor, &params)? };
-    // In few dimensions chance comes close to everything, and no pattern is significant. Patterns that both halves of the
-    // fibers have, and that explain the other half, are patterns nevertheless.
+    // With few features, random fibers are similar to each other, and no pattern is significant. Patterns that both
+    // halves of the fibers have, and that explain the other half, are accepted nevertheless.
     if params.max_patterns.is_none() && start.energy < CLOSE {
         let (count, energy) = agreed(tensor, &params)?;
         if count > 0 && (energy >= CLOSE || start.findings.is_empty()) {
@@ -57,7 +57,7 @@ pub fn find_stable(tensor: &Tensor<'_>, params: &DiscoverParams) -> Result<Start
     Ok(start)
 }
 
-/// Keeps only the patterns that most searches find: `first`, and further ones with other random numbers.
+/// Keeps only the patterns that most searches find. The searches are `first` and further ones with other random numbers.
 fn repeated(first: Start, tensor: &Tensor<'_>, params: &DiscoverParams) -> Result<Start, Error> {
     let (n, min_length) = (first.dictionary.features(), first.min_length);
     let mut searches = vec![first];
@@ -83,7 +83,7 @@ fn repeated(first: Start, tensor: &Tensor<'_>, params: &DiscoverParams) -> Resul
     Start::new(tensor, kept.values(), &evidence, scale, min_length)
 }
 
-/// Half of the fiber length above which fibers hold half of the energy. It does not depend on the scale of the data.
+/// Returns half of the fiber length above which fibers hold half of the energy, in the units of the data.
 pub fn energy_floor(tensor: &Tensor<'_>) -> f64 {
     let energy = |fiber: usize| tensor.fiber(fiber).iter().map(|y| y * y).sum::<f64>();
     let mut energies: Vec<f64> = (0..tensor.fibers()).map(energy).collect();

@@ -21,15 +21,15 @@ pub struct Start {
     pub dictionary: Dictionary,
     /// What is known about each pattern.
     pub findings: Vec<Finding>,
-    /// The units of the data. None where too little is explained to tell them.
+    /// The units of the data. `None` if there is no pattern, or if no fiber is explained.
     pub scale: Option<Scale>,
     /// Number of fibers of the tensor that are at least `min_length` long.
     pub fibers: usize,
     /// Number of these fibers that the patterns explain.
     pub explained: usize,
     /// Number of explained fibers that need only a few patterns: at most half as many as the fiber has entries, and at
-    /// most sqrt(n), the order that the theory has (A.4). A fiber with a single entry does not count, because it needs a
-    /// pattern of its own.
+    /// most sqrt(n) / 2, which is the order of the theory (A.4). A fiber with a single entry does not count, because it
+    /// needs a pattern of its own.
     pub few: usize,
     /// Share of the energy of the whole tensor that the patterns explain, 0 to 1.
     pub energy: f64,
@@ -64,7 +64,8 @@ pub fn find(tensor: &Tensor<'_>, params: &DiscoverParams) -> Result<Start, Error
     Start::new(tensor, &columns, &discovery.evidence(), discovery.scale, params.min_length)
 }
 
-/// Number of bytes that a search holds beside the fibers: the covariance (n x n), its eigenvectors, and room to find them.
+/// Returns the number of bytes that a search holds besides the fibers: the covariance (n x n), its eigenvectors, and the
+/// scratch memory to compute them.
 pub fn search_bytes(features: usize) -> f64 {
     5.0 * 8.0 * (features as f64).powi(2)
 }

@@ -1,8 +1,8 @@
 //! Fibers that a growing dictionary does not explain.
 //!
 //! A fiber that shows a pattern which the dictionary lacks would pull the neighbouring patterns away. Such fibers are left
-//! out of the update, and are kept for the search (`growth.rs`). Where there are too many, a sample is kept: the fibers
-//! whose places have the smallest hashes. So the same fibers are kept in whatever order they come and whichever rank has
+//! out of the update, and are kept for the search (`growth.rs`). If there are too many, a sample is kept: the fibers
+//! whose places have the smallest hashes. So the sample depends neither on the order of the fibers nor on the rank that has
 //! them.
 
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub(crate) const MAX_FIBERS: usize = 16_384;
 /// Collects the unexplained fibers of one tensor on one rank.
 pub(crate) struct UnexplainedFibers {
     n: usize,
-    /// The units of the data. None where they are not known yet; then no fiber counts as explained.
+    /// The units of the data. `None` if they are not known yet; no fiber counts as explained then.
     scale: Option<Scale>,
     fibers: HashSample<UnitFibers>,
     /// Residual norms of the fibers that have a code.
@@ -64,7 +64,7 @@ impl<T> HashSample<T> {
         HashSample { zeros: 0, items: Vec::new() }
     }
 
-    /// Adds an item, unless its hash leaves it out.
+    /// Adds an item, unless its hash has too few leading zero bits.
     fn add(&mut self, hash: u64, item: impl FnOnce() -> T) {
         if hash.leading_zeros() >= self.zeros {
             self.items.push((hash, item()));
@@ -80,8 +80,8 @@ impl<T> HashSample<T> {
         self.items.retain(|item| item.0.leading_zeros() >= zeros);
     }
 
-    /// For each number of leading zero bits, how many items have at least as many. A number above [`MAX_FIBERS`] stands
-    /// for items that were left out here.
+    /// Returns, for each number of leading zero bits, how many items have at least this number. A count above
+    /// [`MAX_FIBERS`] means that such items were left out and are not known.
     fn counts(&self) -> Vec<i64> {
         let count = |zeros| self.items.iter().filter(|item| item.0.leading_zeros() >= zeros).count() as i64;
         let unknown = MAX_FIBERS as i64 + 1;
@@ -96,13 +96,13 @@ impl<T> HashSample<T> {
 }
 
 impl UnexplainedFibers {
-    /// Nothing collected yet. `on_probation[i]` says whether an example of pattern i is wanted.
+    /// Starts an empty collection. `on_probation[i]` says whether an example of pattern i is wanted.
     pub(crate) fn new(n: usize, scale: Option<Scale>, on_probation: &[bool]) -> UnexplainedFibers {
         let examples = on_probation.iter().map(|wanted| wanted.then_some(None)).collect();
         UnexplainedFibers { n, scale, fibers: HashSample::new(), residuals: HashSample::new(), examples }
     }
 
-    /// Looks at the fibers of a wave, and returns for each of them whether it is unexplained.
+    /// Collects the unexplained fibers of a wave, and returns for each fiber of the wave whether it is unexplained.
     pub(crate) fn add(&mut self, wave: &Wave<'_>) -> Vec<bool> {
         let mut unexplained = Vec::new();
         for block in wave.blocks {
@@ -198,12 +198,12 @@ mod tests {
         let places =
             |from: u32, to: u32| (from..to).map(|at| Place { row: at % 1000, col: at / 1000 }.hash());
         let many = 5 * MAX_FIBERS as u32;
-        let mut forth = HashSample::new();
-        places(0, many).for_each(|hash| forth.add(hash, || hash));
-        let mut back = HashSample::new();
-        places(0, many).collect::<Vec<u64>>().into_iter().rev().for_each(|hash| back.add(hash, || hash));
-        assert_eq!((forth.zeros, forth.items.len()), (back.zeros, back.items.len()));
-        assert!(forth.items.len() > MAX_FIBERS / 4, "{} are few", forth.items.len());
+        let mut forward = HashSample::new();
+        places(0, many).for_each(|hash| forward.add(hash, || hash));
+        let mut backward = HashSample::new();
+        places(0, many).collect::<Vec<u64>>().into_iter().rev().for_each(|hash| backward.add(hash, || hash));
+        assert_eq!((forward.zeros, forward.items.len()), (backward.zeros, backward.items.len()));
+        assert!(forward.items.len() > MAX_FIBERS / 4, "{} are few", forward.items.len());
         // Two ranks.
         let (mut some, mut others) = (HashSample::new(), HashSample::new());
         places(0, many / 3).for_each(|hash| some.add(hash, || hash));
@@ -217,6 +217,6 @@ mod tests {
             hashes.sort_unstable();
             hashes
         };
-        assert_eq!(sorted(&[some, others]), sorted(&[forth]));
+        assert_eq!(sorted(&[some, others]), sorted(&[forward]));
     }
 }

@@ -13,8 +13,8 @@ pub(crate) struct UnitFibers {
     pub(crate) n: usize,
     pub(crate) values: Vec<f32>,
     pub(crate) lengths: Vec<f64>,
-    /// A hash of the place and the values of each fiber. It tells whether a fiber comes again because a tensor is used
-    /// again.
+    /// A hash of the place and the values of each fiber. It identifies a fiber that comes again because the same tensor is
+    /// learned from twice.
     hashes: Vec<u64>,
 }
 
@@ -118,7 +118,7 @@ impl UnitFibers {
     }
 }
 
-/// <x, y>.
+/// Returns the inner product <x, y>.
 pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
     x.iter().zip(y).map(|(x, y)| x * y).sum()
 }

@@ -9,10 +9,11 @@ use crate::linalg::product::transposed_product;
 use crate::linalg::vector::{dot, to_single};
 use crate::params::{Rule, Solver};
 
-/// Fibers whose products with A in double precision are computed together, while they are in the cache.
+/// Number of fibers whose products with A in double precision are computed together, while they are in the cache.
 const TILE: usize = 8;
 
-/// How scores of the patterns are found, cheapest first. Each one tries the fibers that the one before could not prove.
+/// How scores of the patterns are found, cheapest first. Each screening tries the fibers whose codes the screening before
+/// could not prove.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 pub(crate) enum Screening {
     /// From the patterns that the fiber's row and col have shown in other fibers.
@@ -31,10 +32,9 @@ pub(crate) struct Block {
     pub(crate) codes: Sparse,
     /// The codes that stage III uses.
     ///
-    /// The paper's step takes X. The adaptive step, which moves by everything that it sees, takes only codes of at
-    /// least code_floor / 2, fitted again without the smaller ones. By (alg:coeff_init) the smaller ones are no codes.
-    /// A wrong small code that fits would be stable: if A_i = A*_i - x A_l, then A_i + x A_l explains every fiber of
-    /// pattern i.
+    /// The paper's step uses X. The adaptive step uses only codes of at least code_floor / 2, fitted again without the
+    /// smaller codes, which (alg:coeff_init) does not accept as codes. Otherwise a wrong small code could stay:
+    /// if A_i = A*_i - x A_l, then A_i + x A_l explains every fiber of pattern i, and no residual corrects A_i.
     pub(crate) update_codes: Sparse,
     /// |y|^2 of each fiber.
     pub(crate) energies: Vec<f64>,
@@ -48,7 +48,7 @@ pub(crate) struct Block {
     pub(crate) solver_counts: SolverCounts,
 }
 
-/// What is needed to code blocks of fibers. Blocks are coded in parallel.
+/// Codes blocks of fibers. Blocks are coded in parallel.
 pub(crate) struct BlockCoder<'a> {
     pub(crate) coder: &'a Coder<'a>,
     /// Patterns that rows and cols have shown, if they may propose codes.
@@ -87,7 +87,7 @@ impl BlockCoder<'_> {
         block
     }
 
-    /// Without patterns there are no codes: the residual is the fiber.
+    /// Gives every fiber an empty code, for a dictionary without patterns. The residual is the fiber.
     fn leave_uncoded(
         &self,
         open: &[Open],
@@ -208,7 +208,7 @@ impl Block {
         &mut residuals[self.fibers.len() * n..][..n]
     }
 
-    /// Takes the code of the next fiber out of `work`. `residual` is |r|^2.
+    /// Appends the code of the next fiber, which is in `work`. `residual` is |r|^2.
     #[allow(clippy::too_many_arguments)]
     fn push(
         &mut self,

@@ -32,13 +32,17 @@ use crate::linalg::small::{cholesky_row, cholesky_solve};
 use crate::linalg::vector::{add_scaled, add_two_scaled, dot, with_simd};
 use crate::params::Params;
 
+/// Smallest square of a diagonal entry of the Cholesky factor of G_SS, relative to its unit diagonal, that is not taken for
+/// rounding error.
+const SMALLEST_PIVOT: f64 = 1e-12;
+
 /// Largest number of candidates whose scores are computed in double precision, or one in sixteen patterns if that is more.
 /// More of them cost as much as the product of the whole dictionary in single precision.
-const MOST_CANDIDATES: usize = 8;
+const MAX_CANDIDATES: usize = 8;
 
 /// Largest number of proofs in a block of fibers that compute the few columns of G that they need. Further proofs use the
 /// whole of G.
-const MOST_WITHOUT_GRAM: usize = 4;
+const MAX_WITHOUT_GRAM: usize = 4;
 
 /// Largest size of a predicted support. Fitting more patterns takes longer than the product in single precision.
 const MAX_PREDICTED: usize = 16;
@@ -104,7 +108,7 @@ pub(crate) struct Scores<'a> {
     pub(crate) radius: f64,
 }
 
-/// What a proof knows about A'y. Without any of it, a proof uses |a_i'r| <= |r|.
+/// What a proof knows about A'y. If nothing is known, a proof uses |a_i'r| <= |r|.
 #[derive(Clone, Copy)]
 enum Known<'a> {
     Nothing,
@@ -163,7 +167,7 @@ impl<'a> Coder<'a> {
             return None;
         }
         let own = self.guide.is_none();
-        // A bound of the largest score outside of the guess, which is small enough for most fibers with few patterns.
+        // A bound of the largest score outside of the predicted support, small enough for most fibers with few patterns.
         let highest: f64 = work.code.iter().map(|&(i, x)| x.abs() / floor * gram.largest(i)).sum();
         if own && highest + radius < 0.5 && work.d_s.iter().all(|d| d.abs() >= floor / 2.0) {
             return self.is_limit(work, r, bounds, Known::Nothing, residual).then_some(residual);
@@ -180,7 +184,7 @@ impl<'a> Coder<'a> {
     /// Finds the code from approximate scores, proves it to be the limit of iterative hard thresholding, and returns
     /// |r|^2.
     ///
-    /// With `fitted`, `work.code` already holds the least-squares fit of a guess, and `fitted` is its |r|^2.
+    /// With `fitted`, `work.code` already holds the least-squares fit on a predicted support, and `fitted` is its |r|^2.
     pub(crate) fn direct(
         &self,
         work: &mut Work,
@@ -211,7 +215,7 @@ impl<'a> Coder<'a> {
     /// Returns false, with unfinished candidates, if too many scores are near the threshold.
     fn find_candidates(&self, work: &mut Work, y: &[f64], scores: Scores<'_>) -> bool {
         let half = self.params.code_floor / 2.0;
-        // Rounded down: a candidate too many does no harm.
+        // Rounded down: an extra candidate does no harm.
         let lowest = ((0.5 - scores.radius) * (1.0 - 1e-6)) as f32;
         let candidates = &mut work.candidates;
         candidates.clear();
@@ -222,7 +226,7 @@ impl<'a> Coder<'a> {
                 );
             }
         }
-        if candidates.len() > MOST_CANDIDATES.max(scores.values.len() / 16) {
+        if candidates.len() > MAX_CANDIDATES.max(scores.values.len() / 16) {
             return false;
         }
         candidates.iter_mut().for_each(|(i, d)| *d = dot(self.dictionary.pattern(*i as usize), y));
@@ -282,7 +286,7 @@ impl<'a> Coder<'a> {
             return true;
         }
         // A few proofs in a small tensor are not worth computing all of G.
-        let without_gram = !self.prepared && *without_gram < MOST_WITHOUT_GRAM;
+        let without_gram = !self.prepared && *without_gram < MAX_WITHOUT_GRAM;
         let largest = |&(i, _): &(u32, f64)| self.gram().largest(i).powi(2);
         if !without_gram && length + code.iter().map(largest).sum::<f64>().sqrt() * distance < limit {
             return true;
@@ -384,7 +388,7 @@ pub(super) fn solve_on_support(work: &mut Work, g: impl Fn(u32, u32) -> f64) -> 
             let g = g(code[row].0, code[col].0);
             (g_ss[row * s + col], g_ss[col * s + row]) = (g, g);
         }
-        if !cholesky_row(factor, g_ss, s, row) {
+        if !cholesky_row(factor, g_ss, s, row, SMALLEST_PIVOT) {
             return false;
         }
     }

@@ -26,7 +26,7 @@ impl Coder<'_> {
     ///
     /// Choice: the paper fixes R. Real data has no true X to compare with, so the iteration stops on the change of the
     /// iterate; with a tolerance of 0 it makes R steps. With [`Solver::Direct`], the proof of the direct solution is
-    /// tried from x(r) now and then: once the support is final, the limit is known.
+    /// tried at every step whose number is a power of two: once the support is final, the limit is known.
     pub(crate) fn iht(&self, work: &mut Work, d: &[f64]) -> bool {
         let Params { iht_steps, code_tolerance, .. } = *self.params;
         self.start(work, d);

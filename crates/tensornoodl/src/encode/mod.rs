@@ -4,7 +4,9 @@
 //! waves.rs    all fibers of a tensor, read once, in waves of blocks
 //! block.rs    one block of fibers, each coded by the cheapest method that proves its code
 //! fiber.rs    one fiber: least squares on a support, and the proof that it is the limit of the iteration
-//! screen.rs   what is known of A'y before it is computed
+//! iht.rs      one fiber: the iteration, for fibers whose proof fails
+//! gram.rs     inner products of patterns
+//! screen.rs   cheap approximations of A'y with error bounds
 //! ```
 
 pub(crate) mod block;

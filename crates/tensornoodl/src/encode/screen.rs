@@ -8,8 +8,8 @@
 //!
 //! The code of a fiber depends on d only through the few entries that pass the thresholds. So scores replace the dense
 //! product in double precision: if |score_i| + radius is below a threshold, |d_i| is below it, and the few other entries
-//! are computed (`fiber.rs`). There are three ways to scores, from the cheapest to the most expensive; a fiber takes the
-//! next one if a way does not prove its code:
+//! are computed (`fiber.rs`). There are three ways to compute scores, from the cheapest to the most expensive. If one
+//! way does not prove the code of a fiber, the next way is tried:
 //!
 //! ```text
 //! places    R_j and C_k are the sets of patterns found so far in row j and in col k. If y = A_T x + r with
@@ -51,7 +51,7 @@ fn gamma(k: usize, u: f64) -> f64 {
 /// Bounds of the rounding errors in the scores of one fiber, in units of the code floor.
 #[derive(Clone, Copy)]
 pub(crate) struct RoundingBounds {
-    /// n.
+    /// n, the number of features.
     pub(crate) features: usize,
     /// |y|, in units of the code floor.
     pub(crate) fiber: f64,

@@ -1,4 +1,4 @@
-//! Stage I: the codes of every fiber of a tensor (alg:coeff_init, alg:coeff_iht).
+//! Stage I for a whole tensor: its fibers are coded in waves of blocks (alg:coeff_init, alg:coeff_iht).
 //!
 //! Every fiber is read once. Fibers are taken in waves that are spread evenly over the tensor, so that the rows and cols
 //! of one wave show which patterns to expect in the next (`screen.rs`). A wave is cut into blocks, which are coded in
@@ -44,8 +44,8 @@ pub(crate) trait WaveSink: Send {
     /// Takes the next wave.
     fn add(&mut self, wave: &Wave<'_>);
 
-    /// Returns a dictionary that explains the fibers better than A does, if the waves so far tell one. It is only used
-    /// to propose codes (`fiber.rs`).
+    /// Returns a dictionary that explains the fibers better than A does, if the waves so far determine one. It is only
+    /// used to propose codes (`fiber.rs`).
     fn guide(&self) -> Option<Dictionary>;
 }
 
@@ -358,7 +358,7 @@ mod tests {
         (encoded.solver_counts, encoded.codes(tensor.shape()))
     }
 
-    /// Asserts that all screenings give the same codes to the last bit. Returns the shares of guessed and iterated fibers.
+    /// Asserts that all screenings give the same codes to the last bit. Returns the shares of predicted and iterated fibers.
     #[track_caller]
     fn same_with_all_screenings(plan: Plan, distance: f64, params: Params) -> (f64, f64) {
         let planted = Planted::new(plan).unwrap();

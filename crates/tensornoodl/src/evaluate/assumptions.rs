@@ -97,6 +97,7 @@ pub fn check(tensor: &Tensor<'_>, discover: &DiscoverParams) -> Result<Assumptio
     let no_more = DiscoverParams {
         min_length: start.min_length,
         max_patterns: Some(patterns),
+        stop: discover.stop.clone(),
         ..DiscoverParams::default()
     };
     let mut learner = Learner::from_start(&start, Params::default(), no_more)?;
@@ -122,14 +123,14 @@ fn energy(explained: f64, patterns: usize) -> Assumption {
         ("energy", explained, 1.0),
         (1.0 - explained, [0.1, 0.5]),
         format!("{patterns} patterns explain {:.0} % of the energy", 100.0 * explained),
-        "the rest is noise, or patterns too rare to be distinguished from noise",
+        "the remaining energy is noise, or patterns too rare to be distinguished from noise",
     );
     let advice = match assumption.verdict {
         Verdict::Poor if patterns == 0 => {
             "no pattern is clearer than those that chance finds: if there are patterns, use more fibers or less noisy ones"
         }
         Verdict::Poor => {
-            "most of the energy is noise, or fibers mix too many patterns: the patterns found tell only a part of the data"
+            "most of the energy is noise, or fibers mix too many patterns: the patterns found describe only a part of the data"
         }
         _ => assumption.advice,
     };

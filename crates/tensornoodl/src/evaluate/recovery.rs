@@ -28,7 +28,7 @@ pub struct Recovery {
     planted: Planted,
     learner: Learner,
     matching: Matching,
-    /// Only if there is noise.
+    /// The reference for noisy tensors. `None` if there is no noise.
     oracle: Option<Oracle>,
     /// The latest tensor.
     last: Option<PlantedTensor>,
@@ -53,7 +53,7 @@ pub struct Progress {
     pub error_a: f64,
     /// Relative error of the codes, which are computed with the dictionary before the step.
     pub error_x: f64,
-    /// Whether these codes have the true signs and support.
+    /// Whether the codes, computed with the dictionary before the step, have the true signs and support.
     pub support: bool,
     /// Numbers of true, found and spurious patterns after the step.
     pub pattern_counts: PatternCounts,

@@ -1,4 +1,4 @@
-//! Ways to make a learner.
+//! Constructors of a learner: from nothing, from patterns that were found, and from a first tensor.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Learner {
         Ok(Learner { discovery, stop, ..Learner::new(Dictionary::empty(features), params)? })
     }
 
-    /// Makes a learner that goes on from the patterns that were found in a tensor, in the units of that tensor.
+    /// Makes a learner that starts with the patterns that were found in a tensor, in the units of that tensor.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a parameter outside its range.
@@ -38,19 +38,22 @@ impl Learner {
         discover.check()?;
         let evidence: Vec<f64> = start.findings.iter().map(|finding| finding.evidence).collect();
         let features = start.dictionary.features();
-        let discovery = Discovery::with_patterns(features, discover, start.scale, &evidence);
-        Ok(Learner { discovery: Some(discovery), ..Learner::new(start.dictionary.clone(), params)? })
+        let stop = discover.stop.clone();
+        let discovery = Some(Discovery::with_patterns(features, discover, start.scale, &evidence));
+        Ok(Learner { discovery, stop, ..Learner::new(start.dictionary.clone(), params)? })
     }
 
     /// Makes a learner with the patterns that [`find_stable`](crate::discover::find_stable) finds in a tensor. The ranks of
     /// the team have shares of this tensor.
     ///
     /// With `stream`, more tensors follow, and the learner takes up new patterns as they appear. With the paper's step
-    /// ([`Rule::Paper`]) the learner never takes up new patterns, and its parameters are in the units of the data.
+    /// ([`Rule::Paper`]), a learner that found patterns here takes up no further ones, and its parameters are in the units
+    /// of the data.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a parameter outside its range; without `stream`, [`Error::NoPattern`] or
-    /// [`Error::NothingShared`] if there is no pattern; the error of another rank as [`Error::OtherRank`].
+    /// [`Error::NothingShared`] if there is no pattern; [`Error::Stopped`] if `discover.stop` ended the search; the error of
+    /// another rank as [`Error::OtherRank`].
     pub fn from_tensor(
         team: Arc<dyn Team>,
         tensor: &Tensor<'_>,

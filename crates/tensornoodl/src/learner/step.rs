@@ -10,9 +10,9 @@ use crate::data::codes::{Codes, SolverCounts};
 pub struct Step {
     /// Number of this step, from 1.
     pub step: u64,
-    /// p, the number of non-zero fibers of the tensor.
+    /// Number of non-zero fibers of the tensor.
     pub fibers: usize,
-    /// Number of non-zero fibers in the sample set of stage III, the paper's p.
+    /// Number of non-zero fibers in the sample set of stage III: p in (eq:emp_grad_est).
     pub fibers_used: usize,
     /// Mean number of patterns in a fiber.
     pub mean_code_size: f64,
@@ -29,13 +29,13 @@ pub struct Step {
     /// Number of new patterns that were found in the tensor. They are the last ones of the dictionary, and are used from
     /// the next tensor on.
     pub found: usize,
-    /// Patterns that were removed, by their numbers before the step: patterns on probation that other patterns explain by
-    /// now, and patterns that have become the same as an older one. Later patterns have moved up. `codes` and `activity`
-    /// are numbered as the dictionary is after the step.
+    /// Patterns that were removed, by their numbers before the step: patterns on probation that other patterns now explain,
+    /// and patterns that have become equal to an older pattern. Patterns after a removed one have moved up. `codes` and
+    /// `activity` have the numbering of the dictionary after the step.
     pub lost: Vec<usize>,
     /// Time spent on the parts of the step.
     pub times: Times,
-    /// The codes of the last pass. [`Codes::untangle`] makes the row and col factors of them (stage II).
+    /// The codes of the last pass. [`Codes::untangle`] computes the row and col factors from the codes (stage II).
     pub codes: Codes,
 }
 
@@ -45,7 +45,7 @@ pub struct Step {
 pub struct Times {
     /// Reading the fibers, stage I, and the sums of stage III.
     pub encode: Duration,
-    /// Moving the dictionary by these sums.
+    /// Moving the dictionary by the sums of stage III.
     pub update: Duration,
     /// Finding patterns.
     pub search: Duration,

@@ -21,7 +21,7 @@ use rayon::prelude::*;
 
 use crate::linalg::vector::dot;
 
-/// The size of a system from which several threads solve it; smaller ones take less time than waking threads.
+/// Systems of at least this size are solved by several threads. Waking threads takes longer than solving a smaller system.
 const LARGE: usize = 128;
 
 /// Number of rows or columns that one thread solves at a time.

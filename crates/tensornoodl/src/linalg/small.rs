@@ -9,20 +9,23 @@
 //! take longer than solving them. Matrices are stored row by row. G is factored one row at a time, so that a caller can
 //! compute the rows of G one by one and stop at the first row that fails.
 
-/// Smallest square of a diagonal entry of L, relative to the unit diagonal of G, that is not taken for rounding error.
-const SMALLEST_PIVOT: f64 = 1e-12;
-
 /// Computes row `row` of L (s x s) from the rows above it and from row `row` of G (s x s).
 ///
-/// Returns false if the leading `row + 1` rows and columns of G are not numerically positive definite; row `row` of L is
-/// incomplete then.
-pub(crate) fn cholesky_row(factor: &mut [f64], matrix: &[f64], s: usize, row: usize) -> bool {
+/// Returns false if the leading `row + 1` rows and columns of G are not positive definite: the square of the diagonal
+/// entry of L is not above `smallest_pivot`. Row `row` of L is incomplete then.
+pub(crate) fn cholesky_row(
+    factor: &mut [f64],
+    matrix: &[f64],
+    s: usize,
+    row: usize,
+    smallest_pivot: f64,
+) -> bool {
     for col in 0..=row {
         let g = matrix[row * s + col];
         let known: f64 = (0..col).map(|before| factor[row * s + before] * factor[col * s + before]).sum();
         factor[row * s + col] = if row > col {
             (g - known) / factor[col * s + col]
-        } else if g - known > SMALLEST_PIVOT {
+        } else if g - known > smallest_pivot {
             (g - known).sqrt()
         } else {
             return false;
@@ -55,7 +58,7 @@ mod tests {
         let mut d: Vec<f64> =
             matrix.chunks_exact(3).map(|row| row.iter().zip(x).map(|(g, x)| g * x).sum()).collect();
         let mut factor = vec![0.0; 9];
-        assert!((0..3).all(|row| cholesky_row(&mut factor, &matrix, 3, row)));
+        assert!((0..3).all(|row| cholesky_row(&mut factor, &matrix, 3, row, 1e-12)));
         cholesky_solve(&factor, &mut d);
         assert!(d.iter().zip(x).all(|(d, x)| (d - x).abs() < 1e-14), "{d:?}");
     }
@@ -64,7 +67,7 @@ mod tests {
     fn dependent_columns_are_refused_at_the_row_that_depends() {
         let matrix = [1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0];
         let mut factor = vec![0.0; 9];
-        let rows: Vec<bool> = (0..3).map(|row| cholesky_row(&mut factor, &matrix, 3, row)).collect();
+        let rows: Vec<bool> = (0..3).map(|row| cholesky_row(&mut factor, &matrix, 3, row, 1e-12)).collect();
         assert_eq!(rows, [true, true, false]);
     }
 }

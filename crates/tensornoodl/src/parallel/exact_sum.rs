@@ -8,7 +8,7 @@
 //!
 //! Every number is cut into slices on one grid of powers of two. Slices of one grid line add up without rounding in double
 //! precision, so their sums are integer multiples of u_k, and integers add up in any order. A sum keeps the three highest
-//! slices that occur in it; what a number has below them, e, is dropped. The smallest possible level for the largest
+//! slices that occur in it; the part e of a number below these slices is dropped. The smallest possible level for the largest
 //! number is used, hence u_3 <= 2^-51 max |x_i|, and a sum of N numbers is the exact sum up to N 2^-52 max |x_i|, rounded
 //! once (Demmel and Nguyen, "Parallel reproducible summation", 2015). If all numbers are multiples of u_3, nothing is
 //! dropped, and the result is the correctly rounded exact sum.
@@ -26,7 +26,7 @@ const SLICES: usize = 3;
 /// The level of a sum to which nothing was added.
 const EMPTY: i8 = i8::MIN;
 
-/// The level of a sum to which something infinite, NaN or too large was added.
+/// The level of a sum to which a number that is infinite, NaN or too large was added.
 const NOT_FINITE: i8 = i8::MAX;
 
 /// The lowest level: slices and rounders are normal numbers. Numbers below 1e-305 vanish.
@@ -278,7 +278,7 @@ impl ExactSums {
     }
 }
 
-/// One order-independent sum: its bits depend neither on the order of the numbers nor on who adds them.
+/// One order-independent sum: its bits depend neither on the order of the numbers nor on the thread or rank that adds them.
 ///
 /// N numbers x_i add up to their exact sum up to N 2^-52 max |x_i|, rounded once. Numbers below 1e-290 lose digits. The
 /// sum becomes NaN if a number above 1e290, an infinite number or NaN is added.
@@ -436,18 +436,18 @@ mod tests {
         #[test]
         fn the_order_makes_no_difference(
             numbers in prop::collection::vec(number(), 1..60),
-            turn in 0_usize..60,
+            shift in 0_usize..60,
             cut in 0_usize..60,
         ) {
-            let (turn, cut) = (turn % numbers.len(), cut % numbers.len());
-            let forth = sum(&numbers);
-            let back: Vec<f64> = numbers.iter().rev().copied().collect();
-            let turned = [&numbers[turn..], &numbers[..turn]].concat();
-            prop_assert_eq!(forth.to_bits(), sum(&back).to_bits());
-            prop_assert_eq!(forth.to_bits(), sum(&turned).to_bits());
+            let (shift, cut) = (shift % numbers.len(), cut % numbers.len());
+            let forward = sum(&numbers);
+            let backward: Vec<f64> = numbers.iter().rev().copied().collect();
+            let rotated = [&numbers[shift..], &numbers[..shift]].concat();
+            prop_assert_eq!(forward.to_bits(), sum(&backward).to_bits());
+            prop_assert_eq!(forward.to_bits(), sum(&rotated).to_bits());
             let largest = numbers.iter().fold(0.0, |a: f64, b| a.max(b.abs()));
             let plain: f64 = numbers.iter().sum();
-            prop_assert!((forth - plain).abs() <= 2.0 * numbers.len() as f64 * largest * 2f64.powi(-52));
+            prop_assert!((forward - plain).abs() <= 2.0 * numbers.len() as f64 * largest * 2f64.powi(-52));
             // Partial sums of two ranks add up to the same bits.
             let of = |numbers: &[f64]| {
                 let mut sum = ExactSum::default();
@@ -456,7 +456,7 @@ mod tests {
             };
             let (mut one, other) = (of(&numbers[..cut]), of(&numbers[cut..]));
             one.merge(&other);
-            prop_assert_eq!(one.get().to_bits(), forth.to_bits());
+            prop_assert_eq!(one.get().to_bits(), forward.to_bits());
             let sums = run_ranks(2, |team: &ThreadRank| {
                 let mut totals = ExactSums::new(1, 2);
                 let own = if team.rank() == 0 { &numbers[..cut] } else { &numbers[cut..] };

@@ -56,8 +56,7 @@ impl Sub for Traffic {
     }
 }
 
-/// The team that a learner works in. All handles are equal: learners are compared by what they know, not by who works on
-/// them.
+/// The team that a learner works in. All handles are equal: the team is ignored when learners are compared.
 #[derive(Debug, Clone)]
 pub(crate) struct TeamHandle(pub(crate) Arc<dyn Team>);
 
@@ -78,8 +77,11 @@ pub const MAX_RANKS: usize = 2048;
 
 /// Makes an error on one rank an error on all ranks.
 ///
-/// All ranks must call this function. If one of them has an error, the first rank that has one returns its error, and all
-/// other ranks return [`Error::OtherRank`].
+/// All ranks must call this function.
+///
+/// # Errors
+/// If any rank has an error, the first rank that has one returns its own error, and all other ranks return
+/// [`Error::OtherRank`].
 pub fn agree<T, E: From<Error> + Display>(team: &dyn Team, outcome: Result<T, E>) -> Result<T, E> {
     let mut alarm = [i8::from(outcome.is_err())];
     team.max(&mut alarm);

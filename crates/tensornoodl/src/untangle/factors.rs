@@ -53,7 +53,7 @@ impl Codes {
 
     /// Stage II with `count` pairs of factors for each pattern: the leading one and the next singular pairs.
     ///
-    /// Further pairs are large where several groups of rows and cols share a pattern, so that its matrix has not rank one.
+    /// Further pairs are large where several groups of rows and cols share a pattern, so that its matrix does not have rank one.
     /// The pairs of one pattern are orthogonal to each other, and `rank_one` is the fraction of the energy that each of them
     /// explains.
     ///

@@ -19,8 +19,8 @@ use crate::linalg::vector::{add_scaled, dot};
 /// Number of plain power steps before the Lanczos iteration.
 const POWER_STEPS: usize = 8;
 
-/// Largest number of basis vectors, or four for each wanted singular vector if that is more. The iteration then starts
-/// again from the best vectors so far.
+/// Largest number of basis vectors, or four for each wanted singular vector if that is more. When the basis is full, the
+/// iteration starts again from the best vectors so far.
 const MOST_VECTORS: usize = 48;
 
 /// Largest number of starts. All of them are used only if singular values agree to many digits; the result then mixes
@@ -95,8 +95,8 @@ impl SparseMatrix {
         self.lanczos(start, &mut random_start, count).unwrap_or_else(|vectors| vectors)
     }
 
-    /// One run of the Lanczos iteration from v. Returns right singular vectors: `Ok` if they have settled, `Err` if the
-    /// basis is full before.
+    /// One run of the Lanczos iteration from v. Returns right singular vectors: `Ok` if they have converged, `Err` if the
+    /// basis was full before they converged.
     ///
     /// If M'M maps the basis to itself before all vectors are found, the run goes on with a new random start.
     fn lanczos(

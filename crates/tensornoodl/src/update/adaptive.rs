@@ -3,7 +3,7 @@
 //! ```text
 //! G_i = sum_f w_f r_f x_if,    E = sum_f w_f x_f x_f',    v = the noise of a fiber
 //! A <- A + G (E + diag(v / P))^-1,    then unit columns
-//! P <- v diag((E + diag(v / P))^-1) + what one pass leaves
+//! P <- v diag((E + diag(v / P))^-1) + the error that one pass cannot remove
 //! ```
 //!
 //! P_i is the expected squared error of pattern i. This is a Kalman filter that forgets the past of a pattern when the
@@ -100,7 +100,7 @@ impl Adaptive {
         });
     }
 
-    /// Forgets what is known about a pattern, because another one has taken its number.
+    /// Forgets what is known about a pattern, because another pattern now has its number.
     pub(crate) fn forget(&mut self, pattern: usize) {
         self.variance[pattern] = None;
     }
@@ -198,8 +198,8 @@ impl Adaptive {
         settled
     }
 
-    /// P of the shown patterns before this tensor: a common prior for those never seen, the past for the others, unless
-    /// their residuals contradict it.
+    /// Returns P of the shown patterns before this tensor: a common prior for patterns that were never seen, and the P of
+    /// earlier tensors for the others, raised where the residuals contradict it.
     fn expect(
         &mut self,
         e: &SecondMoment,
@@ -222,7 +222,7 @@ impl Adaptive {
         let first = |at: usize| prior * (1.0 + prior * d[at] / v);
         let past = |(at, &i): (usize, &usize)| self.variance[i].unwrap_or_else(|| first(at)).max(ROUNDING);
         let mut variance: Vec<f64> = patterns.iter().enumerate().map(past).collect();
-        // A reset raises what is expected of the pattern's companions; three rounds are enough for this to settle.
+        // A reset raises the expected squares of patterns in the same fibers. Three rounds are enough for this to settle.
         for _ in 0..3 {
             let from_others = e.due_to_others(&variance);
             for i in 0..k {
@@ -312,10 +312,10 @@ mod tests {
         let near = |fit: &[f64], freedom: f64| (significance(fit, n, tail) - bound(freedom)).abs() < 1e-12;
         // Orthogonal columns of any length: all n degrees of freedom.
         assert!(near(&[2.0, 0.0, 0.0, 0.0, 0.0, 5.0, 0.0, 0.0], 4.0));
-        // Parallel columns: one. In between, one over the squared cosine.
+        // Parallel columns: one degree of freedom. Columns in between: one over the squared cosine.
         assert!(near(&[2.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0], 1.0));
         assert!(near(&[1.0, 0.0, 0.0, 0.0, 0.8, 0.6, 0.0, 0.0], 1.0 / 0.64));
-        // One column, whatever its rounding, and one of rounding only, say nothing.
+        // A single column gives no estimate, and neither does a column of rounding errors: white noise is assumed.
         assert!(near(&[0.1, 0.7, 0.3, 0.9], 4.0) && near(&[0.3, 0.3, 0.1, 0.2], 4.0));
         assert!(near(&[1.0, 0.0, 0.0, 0.0, 1e-13, 0.0, 0.0, 0.0], 4.0));
     }
@@ -345,7 +345,7 @@ mod tests {
     fn the_prior_is_what_first_sights_show_above_the_noise() {
         let prior = Prior { squares: 9.0, noise: 1.0, evidence: 4.0 };
         assert_eq!(prior.variance(8.0), 2.0);
-        // Never below what could be seen.
+        // The prior is at least the smallest variance that is visible above the noise.
         assert_eq!(Prior { squares: 1.1, ..prior }.variance(8.0), 0.125);
     }
 }

@@ -4,7 +4,8 @@ use crate::data::dictionary::{Dictionary, Moved};
 use crate::error::Error;
 use crate::update::sums::FiberSums;
 
-/// A <- A - eta_A g with g = 1/p (A X - Y) sgn(X)', then unit columns (eq:emp_grad_est, eq:apx_grad).
+/// Computes the paper's step: A <- A - eta_A g with g = 1/p (A X - Y) sgn(X)', then unit columns
+/// (eq:emp_grad_est, eq:apx_grad).
 ///
 /// # Errors
 /// A pattern that becomes zero or not finite.

@@ -12,7 +12,7 @@ pub(crate) struct SecondMoment {
     pub(crate) patterns: Vec<usize>,
     /// Number of patterns that share fibers with others. They come first.
     mixed: usize,
-    /// Their block of E (mixed x mixed).
+    /// The block of E for the patterns that share fibers (mixed x mixed).
     dense: Vec<f64>,
     /// d, the diagonal of E.
     pub(crate) diagonal: Vec<f64>,
@@ -60,7 +60,7 @@ impl SecondMoment {
         (0..self.size()).map(sum).collect()
     }
 
-    /// For each pattern i, the largest p_l among itself and the patterns that share a fiber with it.
+    /// For each pattern i, the largest p_l over pattern i and the patterns that share a fiber with it.
     pub(crate) fn largest(&self, p: &[f64]) -> Vec<f64> {
         let largest = |i: usize| -> f64 {
             if i < self.mixed {
@@ -73,7 +73,7 @@ impl SecondMoment {
         (0..self.size()).map(largest).collect()
     }
 
-    /// out += B E, for B and out (n x k).
+    /// Computes out += B E, for B and out (n x k).
     pub(crate) fn add_product(&self, out: &mut [f64], b: &[f64], n: usize) {
         let (out_mixed, out_alone) = out.split_at_mut(n * self.mixed);
         let (b_mixed, b_alone) = b.split_at(n * self.mixed);

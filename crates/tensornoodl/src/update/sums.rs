@@ -7,8 +7,8 @@
 //! adaptive   G_i = sum_f w_f r_f x_if,    E = sum_f w_f x_f x_f'
 //! ```
 //!
-//! All of them are plain sums over fibers, so that the sums of parts of a tensor, or of the shares of ranks, add up to
-//! those of the whole tensor.
+//! G and E are plain sums over fibers, so that the sums of the parts of a tensor, or of the shares of ranks, add up to the
+//! sums of the whole tensor.
 
 use rayon::prelude::*;
 
@@ -199,11 +199,11 @@ impl FiberSums {
                 let place = wave.tensor.places()[fiber];
                 let used = energy > 0.0 && (self.samples == Samples::All || place.row == place.col);
                 self.fibers_used += usize::from(used);
-                // Any n patterns fit a fiber of n features, so a fiber with as many codes tells nothing.
+                // Any n patterns fit a fiber of n features, so a fiber with n codes or more is not learned from.
                 let left_out = unexplained.is_some_and(|unexplained| unexplained[at]);
-                let teaches = used && !left_out && !code.is_empty() && code.len() < n;
+                let learned_from = used && !left_out && !code.is_empty() && code.len() < n;
                 weighted.weights.push(match self.rule {
-                    _ if !teaches => 0.0,
+                    _ if !learned_from => 0.0,
                     Rule::Paper { .. } => 1.0,
                     Rule::Adaptive => {
                         weights.keep(wave.offset + fiber, inverse_variance(n, code.len(), energy, residual))
@@ -212,7 +212,7 @@ impl FiberSums {
                 // The square of a tiny residual is zero although the residual is not.
                 let largest = || wave.residuals[at * n..][..n].iter().fold(0.0, |a: f64, r| a.max(r.abs()));
                 weighted.residual_norms.push(if residual > 1e-280 { residual.sqrt() } else { largest() });
-                if self.rule == Rule::Adaptive && teaches {
+                if self.rule == Rule::Adaptive && learned_from {
                     residuals.push(weighted.weights[at] * residual);
                     self.freedom += n - code.len();
                 }
@@ -222,7 +222,7 @@ impl FiberSums {
         weighted
     }
 
-    /// Adds up the sums and counts of all ranks, here and in `encoded`; see [`sum_over_ranks`] for `alarm`.
+    /// Adds up the sums and counts of all ranks, in these sums and in `encoded`; see [`sum_over_ranks`] for `alarm`.
     pub(crate) fn sum_over_ranks(&mut self, team: &dyn Team, encoded: &mut Encoded, alarm: i8) -> i8 {
         if team.size() == 1 {
             return alarm;

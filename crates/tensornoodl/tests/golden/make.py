@@ -3,7 +3,7 @@
     python3 make.py            writes golden.json beside this file
     python3 make.py --check    compares golden.json with a fresh computation, fails if they differ
 
-Written from the equations alone (labels of the paper in brackets) and for being obvious, not fast.
+Written from the equations alone (labels of the paper in brackets), to be obvious and not fast.
 Matrices are stored as lists of columns.
 """
 
@@ -30,7 +30,7 @@ def iht(A, Y, eta_x, tau, C, R):
 
 
 def limit(A, Y, eta_x, tau, C):
-    """The limit of iht, by sheer patience."""
+    """The limit of iht, approximated by 3000 steps."""
     return iht(A, Y, eta_x, tau, C, 3000)
 
 
@@ -57,7 +57,7 @@ def paper_step(A, X, Y, eta_a):
 
 
 class Adaptive:
-    """Recursive least squares with a variance per pattern, as ../../src/update.rs describes it."""
+    """Recursive least squares with a variance per pattern, as ../../src/update/adaptive.rs describes it."""
 
     def __init__(self, m):
         self.P = np.full(m, np.nan)
@@ -83,8 +83,8 @@ class Adaptive:
         tail = max(1.0, np.log(m * self.t**2))
 
         H = np.linalg.solve(E + np.diag(1e-10 * d), G.T).T
-        rest = (w * (R**2).sum(axis=0)).sum()
-        rss = max(rest - (H * G).sum(), 0)
+        residual = (w * (R**2).sum(axis=0)).sum()
+        rss = max(residual - (H * G).sum(), 0)
         dof = (n - size).sum() - (n - 1) * k
         if dof > 0:
             spread = 2 * np.sqrt(tail / dof)
@@ -172,7 +172,7 @@ def make():
     golden["row_factor"], golden["col_factor"] = columns(rows), columns(cols)
     golden["rank_one"] = [float(x) for x in share]
 
-    # The adaptive step over six tensors with noise; a pattern turns before the fifth.
+    # The adaptive step over six tensors with noise; a pattern changes before the fifth.
     A, truth, rule, stream, resets, dropped = A0, A_true.copy(), Adaptive(m), [], 0, 0
     for t in range(6):
         if t == 4:

@@ -19,7 +19,7 @@ const SLAB: usize = 256;
 const EXAMPLES: &str = "\
 Examples:
   noodl-lab bench limit --patterns 600 --rows 500 --cols 500      the paper's largest cell
-  noodl-lab bench limit --patterns 150 --alpha 0.01 --json        a small one, for programs
+  noodl-lab bench limit --patterns 150 --alpha 0.01 --json        a small cell, as JSON
 
 Times are medians over the repeats. The limits are the dense product A'Y (n x m by n x p) in double and in single precision, and one \
 pass over the input. A fiber falls back to the paper's iteration (IHT) where no faster solver proves that it ends in the same code.";
@@ -162,7 +162,7 @@ struct Times {
 }
 
 impl Times {
-    /// Measures everything, in turns.
+    /// Measures all times. Each repeat measures every quantity once, so that changes of the machine's speed affect all of them.
     fn measure(learner: &Learner, tensor: &Tensor<'_>, repeats: usize) -> anyhow::Result<Times> {
         let n = tensor.shape().features;
         let (a, y) = (learner.dictionary().values(), tensor.values());
@@ -252,7 +252,7 @@ fn measure(
 /// Computes A'Y in slabs of columns, each on one thread: faster than one call, which would fill m x p numbers.
 fn product<T: faer::traits::ComplexField + Send + Sync>(a: &[T], y: &[T], n: usize) {
     let m = a.len() / n;
-    // To start threads would take longer than they save.
+    // For a small product, starting threads takes longer than it saves.
     let small = y.len() * m < 16_000_000;
     let a = MatRef::from_column_major_slice(a, n, m);
     let slab = |out: &mut Vec<T>, y: &[T]| {
@@ -312,7 +312,7 @@ fn in_words(limit: &Limit) -> String {
         line("one step", limit.step_seconds),
         line("  of which codes", limit.encode_seconds),
         line("  of which dictionary", limit.update_seconds),
-        line("row and col factors, besides", limit.untangle_seconds),
+        line("row and col factors, extra", limit.untangle_seconds),
         format!(
             "  {:.2} times as fast as with one thread; the product {:.2} times\n",
             limit.speedup, limit.product_speedup

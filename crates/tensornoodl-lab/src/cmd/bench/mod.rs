@@ -13,7 +13,7 @@ use clap::Subcommand;
 use tensornoodl::Team;
 use tensornoodl_cli::program::wrong;
 
-/// Time the method against its limits.
+/// Measure the time of the method, and how many patterns its start finds.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -15,7 +15,7 @@ use crate::cmd::bench::timing::{median, seconds};
 const EXAMPLES: &str = "\
 Examples:
   noodl-lab bench scaling                              a table
-  noodl-lab bench scaling --picture scaling.svg         and a picture
+  noodl-lab bench scaling --picture scaling.svg        a table and a picture
   noodl-lab bench scaling --threads 1 --json           for programs
 
 The base has about 20,000 fibers of 300 features, 300 patterns and 1.6 codes in a fiber. Each of these is doubled four times while the \
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Number of threads, at least 1 [default: all cores]. Results do not depend on it.
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// Number of steps that are timed for each size, at least 1; the median counts.
+    /// Number of steps that are timed for each size, at least 1; the median is reported.
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub(crate) repeats: usize,
     /// Draw the times into this SVG file.

@@ -20,9 +20,10 @@ Examples:
   noodl-lab bench start --picture start.svg              all cells, some minutes
   noodl-lab bench start --code-sizes 1.5,3 --fibers 1000 --noise 0.3 --repeats 1 --json
 
-A cell is a planted tensor with 300 features: patterns in a fiber over the number of fibers, without noise, and over noise. The score \
-of a cell is the number of found patterns over the number of spurious ones and of those that at least two fibers show; 1 means that all \
-are found and none is spurious. k-means and random fibers know the number of patterns; the search knows nothing.";
+Each cell stands for planted tensors with 300 features. One set of cells varies the number of patterns in a fiber and the number \
+of fibers, without noise; the other set varies the number of patterns in a fiber and the noise. The score of a cell is the number of \
+found patterns, divided by the number of patterns that at least two fibers show plus the number of spurious ones; 1 means that all are \
+found and none is spurious. k-means and random fibers know the number of patterns; the search knows nothing.";
 
 /// Number of fibers where noise is varied.
 const FIBERS: usize = 3_000;
@@ -31,13 +32,13 @@ const FIBERS: usize = 3_000;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
-    /// Mean number of patterns in a fiber, above 1 and at most 100.
+    /// Mean numbers of patterns in a fiber, each above 1 and at most 100.
     #[arg(long, value_delimiter = ',', default_values_t = [1.1, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0])]
     code_sizes: Vec<f64>,
-    /// Number of fibers of the tensor, at least 10, without noise.
+    /// Numbers of fibers of the tensors without noise, each at least 10.
     #[arg(long, value_delimiter = ',', default_values_t = [300, 600, 1200, 2500, 5000, 10000])]
     fibers: Vec<usize>,
-    /// Expected length (Euclidean norm) of the noise of a fiber, with 3,000 fibers; a pattern has length 1.
+    /// Expected lengths (Euclidean norm) of the noise of a fiber, for tensors of 3,000 fibers; a pattern has length 1.
     #[arg(long, value_delimiter = ',', default_values_t = [0.0, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0])]
     noise: Vec<f64>,
     /// Number of patterns.

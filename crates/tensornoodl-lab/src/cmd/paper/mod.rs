@@ -31,8 +31,8 @@ enum Experiment {
 
 const ALL_EXAMPLES: &str = "\
 Examples:
-  noodl-lab paper all --quick --output results      a few cells of each, in minutes
-  noodl-lab paper all --jobs 2 --output results     everything, in hours; a run that was stopped goes on";
+  noodl-lab paper all --quick --output results      small cells of every experiment, in about a minute
+  noodl-lab paper all --jobs 2 --output results     everything, in hours; a run that was stopped continues";
 
 /// Run all experiments: tables, both figures, methods for one tensor, and Enron if NOODL_DATA names the folder of its tables.
 #[derive(clap::Args)]

@@ -16,7 +16,7 @@ Examples:
   noodl-lab paper table --alpha 0.05 --rows 100 --output results
   noodl-lab paper table --rows 100,300 --patterns 50,150 --methods noodl,adaptive --seeds 42 --output results
 
-Each finished cell is kept in results/cells, and a run that was stopped goes on with the others. As in the paper, the other methods get \
+Each finished cell is kept in the folder cells of the output folder; a run that was stopped continues with the cells that are missing. As in the paper, the other methods get \
 as many tensors as TensorNOODL needs with the paper's update rule. Three kinds of their codes are measured: their own, Lasso codes with \
 the best of ten lambdas, chosen by the truth as in the paper, and Lasso codes with a lambda chosen without the truth.";
 
@@ -33,13 +33,14 @@ pub(crate) struct Args {
     /// Numbers of patterns, m.
     #[arg(long, value_delimiter = ',', default_values_t = PATTERNS)]
     pub(crate) patterns: Vec<usize>,
-    /// Methods: noodl, adaptive, matrix, arora-b, arora-u, mairal [default: all but matrix]. The first one is always run.
+    /// Methods: noodl, adaptive, matrix, arora-b, arora-u, mairal [default: all but matrix]. The method
+    /// noodl is always run, because it sets the number of tensors for the others.
     #[arg(long, value_parser = method, value_delimiter = ',')]
     pub(crate) methods: Vec<MethodName>,
     /// Seeds of the streams.
     #[arg(long, value_delimiter = ',', default_values_t = SEEDS)]
     pub(crate) seeds: Vec<u64>,
-    /// Run nothing: make the tables from the cells that are kept already.
+    /// Run no cell: make the tables from the finished cells in the folder of the results.
     #[arg(long)]
     pub(crate) kept: bool,
     #[command(flatten)]
@@ -61,7 +62,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let work = Work { cells, methods, folder: args.run.output.clone() };
     let outcomes = if args.kept { work.kept().map_err(failed)? } else { outcomes(&work, &args.run)? };
     if outcomes.is_empty() {
-        return Err(anyhow!("{} has none of these cells", args.run.output.display()));
+        return Err(anyhow!(
+            "{} has none of these cells; leave --kept out to run them",
+            args.run.output.display()
+        ));
     }
     let lines = lines(&outcomes);
     files::write(&args.run.output.join("table.csv"), csv(&lines))?;
