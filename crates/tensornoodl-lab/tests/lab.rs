@@ -25,8 +25,8 @@ fn recover_writes_a_line_for_each_tensor_and_an_outcome() {
     for (at, step) in steps.iter().enumerate() {
         assert_eq!(step["type"], "step");
         assert_eq!(step["step"], at + 1);
-        let roads = ["direct", "iht", "unsettled"].map(|road| step[road].as_u64().unwrap());
-        assert_eq!(roads.iter().sum::<u64>(), step["fibers"].as_u64().unwrap());
+        let counts = ["direct", "iht", "unsettled"].map(|solver| step[solver].as_u64().unwrap());
+        assert_eq!(counts.iter().sum::<u64>(), step["fibers"].as_u64().unwrap());
     }
     assert_eq!(outcome["type"], "outcome");
     assert_eq!(outcome["steps"], steps.len());
