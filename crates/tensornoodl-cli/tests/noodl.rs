@@ -159,7 +159,7 @@ fn check_refuses_what_is_wrong() {
     wrong("check FILE --patterns 0", 2, "patterns is 0, it must be at least 1");
     wrong("check", 2, "TABLE");
     wrong("check no-such-file.tns", 3, "cannot read no-such-file.tns");
-    refused(&format!("check {csv}"), 2, "--feature, --row and --col are all needed");
+    refused(&format!("check {csv}"), 2, "give --feature, --row and --col");
     fs::write(&path, "1 1 1 1\n1 1 1 inf\n").unwrap();
     wrong("check FILE", 3, "line 2: the value is \"inf\"");
     fs::write(&path, "1 1 1 1\n4294967294 2 1 1\n").unwrap();
