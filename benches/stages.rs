@@ -1,8 +1,8 @@
 //! Time of each stage at sizes of the paper (n = 300): `cargo bench -p benches`.
 //!
-//! These benchmarks compare two versions of the code: run `cargo bench -p benches -- --save-baseline before`, change the code, and run
-//! `cargo bench -p benches -- --baseline before`. Times on a shared machine are unreliable; `noodl-lab bench limit` measures ratios within
-//! one run instead.
+//! These benchmarks compare two versions of the code: run `cargo bench -p benches -- --save-baseline before`, change
+//! the code, and run `cargo bench -p benches -- --baseline before`. Times on a shared machine are unreliable;
+//! `noodl-lab bench limit` measures ratios within one run instead.
 
 #![allow(missing_docs, clippy::unwrap_used)]
 

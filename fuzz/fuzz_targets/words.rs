@@ -1,4 +1,5 @@
-//! Parses any text as an axis, a value, a filter or a recipe. What can be parsed is written so that it parses to an equal value.
+//! Parses any text as an axis, a value, a filter or a recipe. What can be parsed is written so that it parses to an
+//! equal value.
 #![no_main]
 
 use std::fmt::{Debug, Display};

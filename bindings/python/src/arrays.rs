@@ -18,7 +18,8 @@ pub(crate) type Csr<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>
 pub(crate) type DenseFactors<'py> =
     (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>);
 
-/// Number of fibers that [`gather`] copies together: reading a plane of the array loads values of neighbouring fibers, too.
+/// Number of fibers that [`gather`] copies together: reading a plane of the array loads values of neighbouring
+/// fibers, too.
 const GATHERED_TOGETHER: usize = 64;
 
 /// Converts patterns (m x n) to a dictionary.
@@ -45,7 +46,8 @@ pub(crate) fn transposed_csr<'py>(py: Python<'py>, matrix: &Sparse) -> Csr<'py> 
     (starts.into_pyarray(py), indices.into_pyarray(py), values.into_pyarray(py))
 }
 
-/// Converts factors to dense arrays of these numbers of rows, cols and patterns. Patterns that were found in a later step are 0.
+/// Converts factors to dense arrays of these numbers of rows, cols and patterns. Patterns that were found in a later
+/// step are 0.
 pub(crate) fn dense_factors<'py>(
     py: Python<'py>,
     factors: &Factors,
@@ -130,7 +132,8 @@ pub(crate) fn contiguous<'py>(matrix: &Bound<'py, PyAny>) -> PyResult<Bound<'py,
     values.into_pyarray(matrix.py()).reshape(shape)
 }
 
-/// Returns the shape of an array of features x rows x cols, and the places of its nonzero fibers in the order of the unfolding.
+/// Returns the shape of an array of features x rows x cols, and the places of its nonzero fibers in the order of the
+/// unfolding.
 pub(crate) fn nonzero_places<T: Element + Copy + Into<f64> + Sync>(
     py: Python<'_>,
     array: &ArrayView3<'_, T>,

@@ -10,7 +10,8 @@ use crate::arrays::{DenseFactors, as_type, coo, dense_factors, places_array, tra
 use crate::labels::Labels;
 use crate::tensor::Tensor;
 
-/// Codes of a tensor: a sparse tensor of m patterns x J rows x K cols that holds the strength of each pattern at each place.
+/// Codes of a tensor: a sparse tensor of m patterns x J rows x K cols that holds the strength of each pattern at each
+/// place.
 #[pyclass(frozen, module = "tensornoodl")]
 pub(crate) struct Codes {
     pub(crate) codes: tensornoodl::Codes,

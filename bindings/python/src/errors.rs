@@ -8,8 +8,8 @@ pyo3::create_exception!(tensornoodl._core, NoPattern, PyValueError, "No pattern 
 /// Message of [`NoPattern`]. It names the parameter as Python spells it.
 const NO_PATTERN: &str = "no pattern is clearer than chance in the majority of five searches; use n_patterns=N to accept the N strongest";
 
-/// Converts an error: files that cannot be read or written become an `OSError`, everything else a `ValueError` with the message
-/// that the program `noodl` shows.
+/// Converts an error: files that cannot be read or written become an `OSError`, everything else a `ValueError` with
+/// the message that the program `noodl` shows.
 pub(crate) fn py_error(error: impl Into<tensornoodl_data::Error>) -> PyErr {
     use tensornoodl_data::Error;
     match error.into() {

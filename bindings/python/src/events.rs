@@ -104,8 +104,8 @@ pub(crate) fn from_events(
     Ok(Events { events: Arc::new(events), query, table, steps, labels })
 }
 
-/// Returns the table with only the columns that the query needs, because other columns may have types that Arrow does not support.
-/// Tables whose columns cannot be selected are returned as they are.
+/// Returns the table with only the columns that the query needs, because other columns may have types that Arrow does
+/// not support. Tables whose columns cannot be selected are returned as they are.
 fn needed_columns<'py>(source: Bound<'py, PyAny>, query: &Query) -> PyResult<Bound<'py, PyAny>> {
     let needed = Counter::new(query.clone()).columns().to_vec();
     let Ok(columns) =

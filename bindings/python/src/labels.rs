@@ -27,8 +27,8 @@ impl Labels {
     ///
     /// # Errors
     ///
-    /// If the number of labels is not the length of the axis, if a label occurs twice, or if an axis without labels is longer than
-    /// [`MOST_INDICES`].
+    /// If the number of labels is not the length of the axis, if a label occurs twice, or if an axis without labels
+    /// is longer than [`MOST_INDICES`].
     pub(crate) fn new(given: [Option<Vec<String>>; 3], shape: Shape) -> PyResult<Labels> {
         let lengths = [shape.features, shape.rows, shape.cols];
         let is_given = [0, 1, 2].map(|axis: usize| given[axis].is_some());

@@ -1,5 +1,5 @@
-//! TensorNOODL for Python: the module `tensornoodl._core`. It converts arrays to tensors and results to arrays. The crates below
-//! do the work, and `python/tensornoodl` has the classes and functions that users see.
+//! TensorNOODL for Python: the module `tensornoodl._core`. It converts arrays to tensors and results to arrays. The
+//! crates below do the work, and `python/tensornoodl` has the classes and functions that users see.
 
 mod arrays;
 mod codes;

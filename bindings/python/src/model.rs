@@ -67,8 +67,8 @@ fn distinct(label: String, others: &[String]) -> String {
     names.find(|name| !others.contains(name)).unwrap_or_default()
 }
 
-/// Aligns the features of a tensor with those of the model, and applies the model's recipe. Returns the tensor, and the number of
-/// entries that were left out because the model does not know their features.
+/// Aligns the features of a tensor with those of the model, and applies the model's recipe. Returns the tensor, and
+/// the number of entries that were left out because the model does not know their features.
 fn prepare<'a>(
     card: &Card,
     tensor: tensornoodl::Tensor<'a>,
@@ -129,7 +129,8 @@ fn new_card(tensor: &Tensor, events: Option<&Events>) -> Card {
     Card { table: "an array".into(), ..Card::new(query, labels) }
 }
 
-/// Returns the learner of an earlier model, with new parameters. The card gets the features and the recipe of that model.
+/// Returns the learner of an earlier model, with new parameters. The card gets the features and the recipe of that
+/// model.
 fn continue_learner(
     earlier: &tensornoodl_data::Model,
     params: Params,
@@ -175,8 +176,8 @@ fn find_learner(
     })
 }
 
-/// Learns from a tensor. Rows, cols and the step that are new to the model get their labels in the card. Returns the number of
-/// entries that were left out because the model does not know their features.
+/// Learns from a tensor. Rows, cols and the step that are new to the model get their labels in the card. Returns the
+/// number of entries that were left out because the model does not know their features.
 ///
 /// If the step fails, the card may keep the new labels; [`undo_labels`] removes them.
 fn learn_step(
@@ -222,8 +223,8 @@ fn undo_labels(card: &mut Card, rows: usize, cols: usize) {
 
 #[pymethods]
 impl Model {
-    /// A model with the patterns of `start`, or with patterns that are found in the first tensor. It has not learned from the tensor
-    /// yet.
+    /// A model with the patterns of `start`, or with patterns that are found in the first tensor. It has not learned
+    /// from the tensor yet.
     #[staticmethod]
     #[pyo3(signature = (tensor, options, recipe, start=None, events=None))]
     fn begin(
@@ -254,8 +255,8 @@ impl Model {
         Ok(Model::new(tensornoodl_data::Model::with_card(learner, card)))
     }
 
-    /// Learn from a tensor. Return the number of entries that were left out because the model does not know their features. If the
-    /// step fails or is interrupted, the model stays as it was.
+    /// Learn from a tensor. Return the number of entries that were left out because the model does not know their
+    /// features. If the step fails or is interrupted, the model stays as it was.
     #[pyo3(signature = (tensor, options, label=None))]
     fn learn(
         &self,
@@ -284,8 +285,8 @@ impl Model {
         })
     }
 
-    /// The codes of a tensor, and the number of entries that were left out because the model does not know their features. The model
-    /// does not change.
+    /// The codes of a tensor, and the number of entries that were left out because the model does not know their
+    /// features. The model does not change.
     fn encode(&self, py: Python<'_>, tensor: &Tensor, jobs: usize) -> PyResult<(Codes, usize)> {
         let stop = Stop::default();
         tensor.with(py, |input| {
@@ -440,8 +441,9 @@ impl Model {
         })
     }
 
-    /// The groups of rows and cols that share a pattern in the last step: the share of each, its rows with factors, its cols with
-    /// factors, and the known group that most members belong to, with the number of other members and of all members.
+    /// The groups of rows and cols that share a pattern in the last step: the share of each, its rows with factors,
+    /// its cols with factors, and the known group that most members belong to, with the number of other members and
+    /// of all members.
     #[expect(clippy::type_complexity, reason = "a row of a table")]
     fn groups(
         &self,
@@ -460,7 +462,8 @@ impl Model {
         })
     }
 
-    /// The rows (axis 0) or cols (axis 1) that take part in a pattern over all steps, strongest first, with their strengths.
+    /// The rows (axis 0) or cols (axis 1) that take part in a pattern over all steps, strongest first, with their
+    /// strengths.
     fn leading(&self, py: Python<'_>, pattern: usize, axis: usize) -> PyResult<Vec<(String, f64)>> {
         self.read(py, |model| {
             let (leading, labels) = match axis {

@@ -28,7 +28,8 @@ fn tensor<'a>(samples: &'a PyReadonlyArray2<'_, f64>) -> PyResult<Tensor<'a>> {
 
 #[pymethods]
 impl Learner {
-    /// A learner with the patterns of `start`, or with patterns that are found in the samples. It has not learned from them yet.
+    /// A learner with the patterns of `start`, or with patterns that are found in the samples. It has not learned
+    /// from them yet.
     #[staticmethod]
     #[pyo3(signature = (samples, options, start=None))]
     fn begin(

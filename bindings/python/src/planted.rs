@@ -24,11 +24,13 @@ fn check_step(name: &str, step: i64) -> PyResult<u64> {
     }
 }
 
-/// A synthetic stream with known factors, drawn as in the paper's experiments. The stream depends only on the parameters.
+/// A synthetic stream with known factors, drawn as in the paper's experiments. The stream depends only on the
+/// parameters.
 ///
-/// Entries of B and C are nonzero with the probabilities alpha and beta. Nonzero entries are 1 or -1; with a floor below 1,
-/// their magnitudes are random and at least the floor, and their variance is 1. ``noise`` is the expected norm of the noise that is added to each
-/// fiber. The last ``late`` patterns appear at step ``late_step``. All values are multiplied by ``scale``.
+/// Entries of B and C are nonzero with the probabilities alpha and beta. Nonzero entries are 1 or -1; with a floor
+/// below 1, their magnitudes are random and at least the floor, and their variance is 1. ``noise`` is the expected
+/// norm of the noise that is added to each fiber. The last ``late`` patterns appear at step ``late_step``. All values
+/// are multiplied by ``scale``.
 #[pyclass(frozen, module = "tensornoodl")]
 pub(crate) struct Planted(tensornoodl::synthetic::Planted);
 

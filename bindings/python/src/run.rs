@@ -19,11 +19,11 @@ type Pools = HashMap<(u32, usize), Arc<ThreadPool>>;
 /// Time between two checks for Ctrl-C.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Runs `work` with a pool of `jobs` threads; 0 means one thread for each core. Other threads of Python continue meanwhile. Ctrl-C
-/// sets `stop`, and raises `KeyboardInterrupt` once the work has ended.
+/// Runs `work` with a pool of `jobs` threads; 0 means one thread for each core. Other threads of Python continue
+/// meanwhile. Ctrl-C sets `stop`, and raises `KeyboardInterrupt` once the work has ended.
 ///
-/// `work` must take its locks outside of the pool: a thread of the pool that waits for a part of its work may start other work,
-/// which would wait for a lock that the thread itself holds.
+/// `work` must take its locks outside of the pool: a thread of the pool that waits for a part of its work may start
+/// other work, which would wait for a lock that the thread itself holds.
 ///
 /// # Errors
 ///

@@ -95,8 +95,8 @@ impl Tensor {
         Ok(Tensor { values: values.unbind(), places, shape, labels, dims: axes(dims), step })
     }
 
-    /// A tensor of an array of features x rows x cols. The array is not copied if no fiber is zero and the features are contiguous
-    /// in memory (Fortran order).
+    /// A tensor of an array of features x rows x cols. The array is not copied if no fiber is zero and the features
+    /// are contiguous in memory (Fortran order).
     #[staticmethod]
     #[pyo3(signature = (array, labels=(None, None, None), dims=None, step=None))]
     fn from_dense(
@@ -131,7 +131,8 @@ impl Tensor {
         Ok(Tensor { values, places, shape, labels, dims: axes(dims), step })
     }
 
-    /// A tensor of entries: coordinates (3 x nnz: feature, row and col) and values. Entries with equal coordinates are added.
+    /// A tensor of entries: coordinates (3 x nnz: feature, row and col) and values. Entries with equal coordinates
+    /// are added.
     #[staticmethod]
     #[pyo3(signature = (coords, values, shape, labels=(None, None, None), dims=None, step=None))]
     fn from_coords(

@@ -1,4 +1,5 @@
-//! What `check` does with one tensor: it measures the assumptions of the theory, and reports patterns and the evidence for them.
+//! What `check` does with one tensor: it measures the assumptions of the theory, and reports patterns and the
+//! evidence for them.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -23,15 +24,16 @@ use crate::{plot, svg};
 /// Options of the programs' commands `check`.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Report the patterns, and search again for the evidence for their number: with other random numbers, in parts of the
-    /// fibers, and in both halves of the fibers.
+    /// Report the patterns, and search again for the evidence for their number: with other random numbers, in parts
+    /// of the fibers, and in both halves of the fibers.
     #[arg(long, help_heading = "Patterns")]
     evidence: bool,
     /// Take this many patterns, the clearest ones first [default: all patterns that are clearer than chance].
     #[arg(long, value_name = "N", help_heading = "Patterns")]
     patterns: Option<usize>,
-    /// Search only fibers of at least this length (Euclidean norm, in the units of the data). With auto, all fibers are searched
-    /// if the data follows the model; otherwise those longer than half the length above which fibers hold half of the energy.
+    /// Search only fibers of at least this length (Euclidean norm, in the units of the data). With auto, all fibers
+    /// are searched if the data follows the model; otherwise those longer than half the length above which fibers
+    /// hold half of the energy.
     #[arg(long, default_value = "auto", value_name = "LENGTH|auto", help_heading = "Patterns")]
     min_length: MinLength,
     /// Write the patterns to this CSV file: a column for each pattern, a line for each feature.
@@ -188,7 +190,8 @@ impl Options {
         Ok(())
     }
 
-    /// Returns the patterns that the checkup found, or searches again for a given `--min-length`, and measures the evidence.
+    /// Returns the patterns that the checkup found, or searches again for a given `--min-length`, and measures the
+    /// evidence.
     fn search(
         &self,
         source: &Source,
@@ -222,7 +225,8 @@ impl Options {
     }
 }
 
-/// Prints the verdict on each assumption. With `hint`, a last line points to `--evidence` if short fibers were not searched.
+/// Prints the verdict on each assumption. With `hint`, a last line points to `--evidence` if short fibers were not
+/// searched.
 fn write_checkup(
     out: &mut impl Write,
     source: &Source,

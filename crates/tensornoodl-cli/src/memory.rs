@@ -33,12 +33,14 @@ pub fn check_all(team: &dyn Team, bytes: f64) -> anyhow::Result<()> {
     agree(team, check(here.map(|(bytes, _)| bytes).sum()))
 }
 
-/// Returns the free memory in bytes: of the machine, or of the control group if that has less. None if the system does not tell.
+/// Returns the free memory in bytes: of the machine, or of the control group if that has less. None if the system
+/// does not tell.
 fn free() -> Option<f64> {
     let mut system = System::new();
     system.refresh_memory_specifics(MemoryRefreshKind::nothing().with_ram());
     let machine = Some(system.available_memory()).filter(|_| system.total_memory() > 0);
-    // The cache of files counts as used memory of a control group, but can be freed; only the memory of processes cannot.
+    // The cache of files counts as used memory of a control group, but can be freed; only the memory of processes
+    // cannot.
     let group = system.cgroup_limits().map(|limits| limits.total_memory.saturating_sub(limits.rss));
     machine.into_iter().chain(group).min().map(|bytes| bytes as f64)
 }

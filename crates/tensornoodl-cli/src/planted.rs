@@ -11,7 +11,8 @@ use crate::memory;
 /// Options that describe a planted tensor.
 #[derive(clap::Args)]
 pub struct PlantedArgs {
-    /// Properties of the planted tensor that differ from the defaults, as name=value pairs with commas between them, such as
+    /// Properties of the planted tensor that differ from the defaults, as name=value pairs with commas between them,
+    /// such as
     /// features=300,patterns=300,rows=300,cols=300,alpha=0.05,beta=0.05,noise=0.3,values=subgaussian:0.5,scale=1,seed=42.
     #[arg(long, value_name = "PLAN", num_args = 0..=1, default_value = "", default_missing_value = "", hide_default_value = true)]
     synthetic: PlanText,

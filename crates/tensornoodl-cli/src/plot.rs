@@ -67,8 +67,8 @@ pub fn convergence(curves: &[Curve<'_>]) -> String {
     picture
 }
 
-/// Draws values as a line of at most `width` blocks. Where there are more values than blocks, a block shows the value of its part
-/// that is farthest from zero.
+/// Draws values as a line of at most `width` blocks. Where there are more values than blocks, a block shows the value
+/// of its part that is farthest from zero.
 pub fn sparkline(values: &[f64], width: usize) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let width = width.min(values.len()).max(1);

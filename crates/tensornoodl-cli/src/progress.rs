@@ -54,7 +54,8 @@ impl Progress {
         Ok(())
     }
 
-    /// Returns the share of the work that is done: decades of error towards the tolerance, or steps, whichever is larger.
+    /// Returns the share of the work that is done: decades of error towards the tolerance, or steps, whichever is
+    /// larger.
     fn share(&self, step: u64, error: f64) -> f64 {
         let decades = error.log10() / self.goal.tolerance.log10();
         let steps = step as f64 / self.goal.max_steps as f64;

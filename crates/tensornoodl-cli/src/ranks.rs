@@ -10,8 +10,8 @@ use tensornoodl::parallel::{MAX_RANKS, gather};
 
 use crate::program::Program;
 
-/// Default of `NOODL_PATIENCE`: the seconds that ranks wait for a rank that does not take part in an exchange. Ranks compute for about
-/// equally long between two exchanges, because their shares have the same size.
+/// Default of `NOODL_PATIENCE`: the seconds that ranks wait for a rank that does not take part in an exchange. Ranks
+/// compute for about equally long between two exchanges, because their shares have the same size.
 #[cfg(feature = "mpi")]
 const PATIENCE: u64 = 300;
 
@@ -22,9 +22,9 @@ pub(crate) struct Ranks {
     mpi: Option<(tensornoodl_mpi::Job, Arc<tensornoodl_mpi::Mpi>)>,
 }
 
-/// Environment variables in which launchers tell the number of ranks and the rank of this process: Open MPI; MPICH and its
-/// relatives, and Flux; MVAPICH; Slurm. Slurm's variables are those of a step, because a script or a shell in a job of many tasks
-/// is no rank.
+/// Environment variables in which launchers tell the number of ranks and the rank of this process: Open MPI; MPICH
+/// and its relatives, and Flux; MVAPICH; Slurm. Slurm's variables are those of a step, because a script or a shell in
+/// a job of many tasks is no rank.
 const LAUNCHERS: [[&str; 2]; 4] = [
     ["OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"],
     ["PMI_SIZE", "PMI_RANK"],
@@ -63,8 +63,8 @@ fn launch() -> Option<Launch> {
 
 /// Whether another rank reports errors for this one before the ranks are connected.
 ///
-/// A silent rank waits for a second: launchers end all ranks as soon as one has failed, and the first rank must have written its
-/// message by then.
+/// A silent rank waits for a second: launchers end all ranks as soon as one has failed, and the first rank must have
+/// written its message by then.
 pub(crate) fn is_silent() -> bool {
     let silent = launch().is_some_and(|launch| launch.rank > 0);
     if silent {
@@ -150,8 +150,8 @@ impl Ranks {
 
     /// Ends a command that failed on this rank, or on another one (`other_rank`).
     ///
-    /// If all ranks have failed, the first rank that found the error reports it, and all ranks return its exit code. If some ranks
-    /// are still working, this rank reports its error and ends them.
+    /// If all ranks have failed, the first rank that found the error reports it, and all ranks return its exit code.
+    /// If some ranks are still working, this rank reports its error and ends them.
     pub(crate) fn fail(&self, code: u8, other_rank: bool, complain: impl FnOnce(&str)) -> ExitCode {
         let prefix = match self.team.size() {
             1 => String::new(),

@@ -109,7 +109,8 @@ fn explain<P: Program>(error: &clap::Error) -> ExitCode {
     refuse::<P>(&format!("{first}{more}; see {command} --help"))
 }
 
-/// Writes one line to stderr; control characters in names become blanks. A failure to write is ignored, because it could not be reported either.
+/// Writes one line to stderr; control characters in names become blanks. A failure to write is ignored, because it
+/// could not be reported either.
 fn complain(program: &str, line: &str) {
     let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let _ = writeln!(anstream::stderr(), "{program}: {line}");

@@ -1,7 +1,7 @@
 //! A year of e-mail of an invented company: groups of people, each with its own rhythm over the hours of the week.
 //!
-//! The members of a group write to each other at the hours of its rhythm, in most weeks, some people more than others. Some mail is
-//! sent at other hours, and some between people who share no group.
+//! The members of a group write to each other at the hours of its rhythm, in most weeks, some people more than
+//! others. Some mail is sent at other hours, and some between people who share no group.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -98,7 +98,8 @@ const RELEASERS: Range<usize> = 20..25;
 /// The first day of the year, a Monday.
 const FIRST: Date = date(2024, 1, 1);
 
-/// The range of the activity of a sender and of a receiver; the product of both multiplies the probabilities of the rhythm.
+/// The range of the activity of a sender and of a receiver; the product of both multiplies the probabilities of the
+/// rhythm.
 const ACTIVITY: Range<f64> = 0.63..1.05;
 
 /// Mails between two members at hours outside the rhythm, as a share of their mails of the rhythm.
@@ -213,7 +214,8 @@ fn other_groups() -> Vec<Group> {
     ]
 }
 
-/// Returns the table of mails as CSV, ordered by time. The random draws have a fixed seed, so the table is always equal.
+/// Returns the table of mails as CSV, ordered by time. The random draws have a fixed seed, so the table is always
+/// equal.
 pub(crate) fn mail(groups: &[Group]) -> String {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     // For each pair of a group: the factor of the rhythm, and the probability at any other hour.

@@ -27,7 +27,8 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Draws what each further pattern explains of fibers that it was not found in, and how many patterns both halves of the fibers have.
+/// Draws what each further pattern explains of fibers that it was not found in, and how many patterns both halves of
+/// the fibers have.
 pub fn ladder(rungs: &[HeldOut], taken: usize, name: &str) -> String {
     let (left, top, width, height) = (64.0, 56.0, 560.0, 240.0);
     let mut svg = begin(680.0, 380.0, &format!("The number of patterns: {name}"));

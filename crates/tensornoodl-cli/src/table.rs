@@ -9,14 +9,15 @@ use crate::program::wrong;
 /// The options that all commands with a table share.
 #[derive(clap::Args)]
 pub struct TableArgs {
-    /// A table: CSV whose first line names the columns (also compressed by gzip), Parquet, or - for CSV from standard input. Or an
-    /// array: .npy, .npz (one array, or fibers, p x n, and places, p x 2), .tns or .tns.gz. The columns of an array are 1, 2 and 3, the
-    /// indices along its axes, and value.
+    /// A table: CSV whose first line names the columns (also compressed by gzip), Parquet, or - for CSV from standard
+    /// input. Or an array: .npy, .npz (one array, or fibers, p x n, and places, p x 2), .tns or .tns.gz. The columns
+    /// of an array are 1, 2 and 3, the indices along its axes, and value.
     #[arg(value_name = "TABLE")]
     path: PathBuf,
-    /// What patterns extend over: a column c, month(c), week(c) (weeks begin on Sunday, the first one on 1 January), day(c), hour(c),
-    /// weekday(c), weekhour(c), bin(c,width), grid(x,y,12x10,lowest x:highest x,lowest y:highest y), or court(x,y,12x10) for half a
-    /// basketball court [default: axis 1 of an array; its other axes are rows and cols].
+    /// What patterns extend over: a column c, month(c), week(c) (weeks begin on Sunday, the first one on 1 January),
+    /// day(c), hour(c), weekday(c), weekhour(c), bin(c,width), grid(x,y,12x10,lowest x:highest x,lowest y:highest y),
+    /// or court(x,y,12x10) for half a basketball court [default: axis 1 of an array; its other axes are rows and
+    /// cols].
     #[arg(long, value_name = "AXIS")]
     feature: Option<String>,
     /// Who takes part: a column, or any other axis that --feature can be.
@@ -37,8 +38,8 @@ pub struct TableArgs {
     /// Keep only the N rows with the most events; N is at least 1.
     #[arg(long, value_name = "N")]
     keep_rows: Option<usize>,
-    /// Use only events that meet this condition, such as type=to, points>=2 or from!=@to (@ marks a column); may be given several
-    /// times.
+    /// Use only events that meet this condition, such as type=to, points>=2 or from!=@to (@ marks a column); may be
+    /// given several times.
     #[arg(long = "where", value_name = "FILTER")]
     filters: Vec<String>,
     /// Rows and cols are the same people: both axes get the labels of both.
@@ -47,8 +48,8 @@ pub struct TableArgs {
     /// Names for rows and cols from a second table: its file, its column of labels, and its column of names.
     #[arg(long, value_name = "FILE(LABEL,NAME)")]
     names: Option<String>,
-    /// Known groups of rows and cols from a second table: its file, its column of labels, and its column of groups. Groups that
-    /// are found are compared with them.
+    /// Known groups of rows and cols from a second table: its file, its column of labels, and its column of groups.
+    /// Groups that are found are compared with them.
     #[arg(long, value_name = "FILE(LABEL,GROUP)")]
     groups: Option<String>,
 }
@@ -89,7 +90,8 @@ impl TableArgs {
         table::is_array(&self.path)
     }
 
-    /// Returns the axes of features, rows and cols. For an array, those that are not given are its other axes, in order.
+    /// Returns the axes of features, rows and cols. For an array, those that are not given are its other axes, in
+    /// order.
     fn axes(&self) -> Result<[Axis; 3], Error> {
         let given = [("--feature", &self.feature), ("--row", &self.row), ("--col", &self.col)];
         let mut axes = Vec::new();
@@ -111,7 +113,8 @@ impl TableArgs {
         Ok([axis(0)?, axis(1)?, axis(2)?])
     }
 
-    /// Parses an axis. The indices of an array are numbers: features also have the indices between them that never occur.
+    /// Parses an axis. The indices of an array are numbers: features also have the indices between them that never
+    /// occur.
     fn axis(&self, text: &str) -> Result<Axis, Error> {
         match text.parse()? {
             Axis::Column(name) if self.is_array() && table::ARRAY_COLUMNS[..3].contains(&name.as_str()) => {

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use common::{folder, noodl, program, stderr, stdout, temporary_files};
 use serde_json::Value;
 
-/// Writes e-mails of two teams over two years: one team is busy in spring, one in autumn, and each writes only to its members.
+/// Writes e-mails of two teams over two years: one team is busy in spring, one in autumn, and each writes only to its
+/// members.
 fn firm(folder: &Path) -> PathBuf {
     let mut text = String::from("time,from,to,size\n");
     let teams = [(["ann", "bob", "cid", "dot"], [3, 4, 5]), (["eve", "fay", "gus", "hal"], [9, 10, 11])];
@@ -106,7 +107,8 @@ fn days(folder: &Path) -> PathBuf {
     path
 }
 
-/// Kills the program a hundred times at any moment: the model file can always be read, the run goes on, and no other file is left.
+/// Kills the program a hundred times at any moment: the model file can always be read, the run goes on, and no other
+/// file is left.
 #[test]
 #[cfg(unix)]
 fn a_stream_that_was_killed_ends_in_the_same_bits() {

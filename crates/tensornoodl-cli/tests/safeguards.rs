@@ -1,4 +1,5 @@
-//! Mistakes that must not pass in silence: files that would be overwritten, flags without effect, events that are left out.
+//! Mistakes that must not pass in silence: files that would be overwritten, flags without effect, events that are
+//! left out.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,6 +1,6 @@
-//! Prints two times in seconds for each tensor of a planted stream: that of `Tensor::from_fibers`, which checks every value, and that of
-//! `Model::learn`. `bindings/python/benchmarks/overhead.py` compares `partial_fit` of the Python package with them. The environment variable
-//! `RAYON_NUM_THREADS` sets the number of threads.
+//! Prints two times in seconds for each tensor of a planted stream: that of `Tensor::from_fibers`, which checks every
+//! value, and that of `Model::learn`. `bindings/python/benchmarks/overhead.py` compares `partial_fit` of the Python
+//! package with them. The environment variable `RAYON_NUM_THREADS` sets the number of threads.
 //!
 //! ```text
 //! learn_step FEATURES PATTERNS ROWS COLS ALPHA SEED STEPS

@@ -1,7 +1,8 @@
 //! Writes files atomically: a reader finds the old file or the whole new file, never a part of one.
 //!
-//! The content goes to a temporary file with a unique name in the folder of the target, such as `.noodl-k3Xp9Q.tmp`, and a rename puts the
-//! temporary file in place. A process that is killed in the middle can leave a temporary file behind; nobody reads it, and it can be deleted.
+//! The content goes to a temporary file with a unique name in the folder of the target, such as `.noodl-k3Xp9Q.tmp`,
+//! and a rename puts the temporary file in place. A process that is killed in the middle can leave a temporary file
+//! behind; nobody reads it, and it can be deleted.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -47,8 +48,9 @@ pub fn apart(inputs: &[&Path], outputs: &[&Path]) -> Result<(), Error> {
 
 /// Writes `content` to `path`, and replaces the file that is there.
 ///
-/// A new file has the permissions that the umask of the process gives; a file that is replaced keeps its permissions. A device or a pipe is
-/// written to directly. Several processes can write to one path at a time: the path then holds the whole content of one of them.
+/// A new file has the permissions that the umask of the process gives; a file that is replaced keeps its permissions.
+/// A device or a pipe is written to directly. Several processes can write to one path at a time: the path then holds
+/// the whole content of one of them.
 ///
 /// # Errors
 /// [`Error::Write`] if the operating system refuses. The file that was there is then unchanged.

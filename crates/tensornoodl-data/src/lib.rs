@@ -1,7 +1,8 @@
 //! Reads files into tensors for TensorNOODL, and keeps models in files.
 //!
-//! A table is read with [`table::read`] and counted as a [`Query`] says; the result, [`Events`], has the tensors and their labels. A [`Recipe`]
-//! prepares a tensor, and a [`Model`] learns from it. A tensor in the format of FROSTT can also be read without labels:
+//! A table is read with [`table::read`] and counted as a [`Query`] says; the result, [`Events`], has the tensors and
+//! their labels. A [`Recipe`] prepares a tensor, and a [`Model`] learns from it. A tensor in the format of FROSTT can
+//! also be read without labels:
 //!
 //! ```
 //! use tensornoodl_data::{Recipe, tns};

@@ -90,7 +90,7 @@ fn an_npz_archive_has_one_array_or_fibers_and_places() {
         let mut npz = NpzWriter::new(fs::File::create(&path).unwrap());
         let (mut fibers, mut places) = (fibers.clone(), places.clone());
         if fortran {
-            // The same arrays in Fortran order.
+            // Arrays in Fortran order, with the values of the arrays above.
             fibers = fibers.t().as_standard_layout().into_owned().reversed_axes();
             places = places.t().as_standard_layout().into_owned().reversed_axes();
         }

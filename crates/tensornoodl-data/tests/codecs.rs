@@ -16,7 +16,8 @@ use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
 use parquet::file::properties::WriterProperties;
 use tensornoodl_data::{Error, table};
 
-/// Writes a Parquet file whose metadata names a codec. The pages are not compressed with it, so the file can only be refused.
+/// Writes a Parquet file whose metadata names a codec. The pages are not compressed with it, so the file can only be
+/// refused.
 fn claim_codec(path: &Path, codec: Compression) {
     parquet_file(path);
     let bytes = fs::read(path).unwrap();

@@ -28,7 +28,8 @@ impl Draws {
     }
 }
 
-/// Reads a file many times, each time with a few bytes changed or the end cut off. Every read is an error or a table, never a panic.
+/// Reads a file many times, each time with a few bytes changed or the end cut off. Every read is an error or a table,
+/// never a panic.
 fn damage(name: &str, content: &[u8], query: &Query, times: usize) {
     let path = place(name);
     let mut draws = Draws(7);

@@ -1,4 +1,5 @@
-//! A table that several ranks read together gives the same cells, labels and errors as one rank alone, for every format.
+//! A table that several ranks read together gives the same cells, labels and errors as one rank alone, for every
+//! format.
 
 #![allow(clippy::unwrap_used)]
 

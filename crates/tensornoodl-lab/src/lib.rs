@@ -1,4 +1,5 @@
-//! The laboratory of TensorNOODL: the methods that the paper compares with ([`methods`]) and the paper's experiments ([`paper`]).
+//! The laboratory of TensorNOODL: the methods that the paper compares with ([`methods`]) and the paper's experiments
+//! ([`paper`]).
 //!
 //! The program `noodl-lab` of this crate runs them. Nothing that users install depends on this crate.
 

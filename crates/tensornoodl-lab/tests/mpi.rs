@@ -1,4 +1,5 @@
-//! Jobs of several ranks end in the bits of one process. A program that was built without the feature `mpi` refuses to run as several copies.
+//! Jobs of several ranks end in the bits of one process. A program that was built without the feature `mpi` refuses
+//! to run as several copies.
 
 #![allow(clippy::unwrap_used)]
 
@@ -68,8 +69,8 @@ mod with {
     use crate::common::mpi::{days, mpirun, turn};
     use crate::common::{folder, lab, noodl, stderr, stdout};
 
-    /// Returns the parts of the records that must have equal bits for any number of ranks, and the oracle errors, whose last bits may
-    /// differ. Times and exchanges are left out.
+    /// Returns the parts of the records that must have equal bits for any number of ranks, and the oracle errors,
+    /// whose last bits may differ. Times and exchanges are left out.
     fn told(lines: &str) -> (Vec<String>, Vec<f64>) {
         let (mut same, mut near) = (Vec::new(), Vec::new());
         for line in lines.lines() {
@@ -190,16 +191,17 @@ mod with {
                 );
                 let team = mpirun(ranks, &format!("noodl-lab {args}"));
                 assert!(team.status.success(), "{}", stderr(&team));
-                // Sums: the gradient (n for each pattern), for each pattern the evidence that it shares with others and its moments with
-                // earlier patterns and itself, the residual, and two energies.
+                // Sums: the gradient (n for each pattern), for each pattern the evidence that it shares with others
+                // and its moments with earlier patterns and itself, the residual, and two energies.
                 let pairs = m * (m + 1) / 2;
                 let (columns, sums) = (m + m + pairs + 3, n * m + m + pairs + 3);
                 // Counts: six of codes, two of fibers, and two of each pattern.
                 let counts = 6 + 2 + 2 * m;
                 // A byte for the level of each column of sums, and one for alarms; then 16 bytes for each sum.
                 let learning = (1 + columns) + 8 * (counts + 2 * sums);
-                // The errors: how often each pattern was shown and the number of found codes; then a message of two exact sums (a level of
-                // a byte and three slices of eight bytes each) and a verdict of a byte, after its length.
+                // The errors: how often each pattern was shown and the number of found codes; then a message of two
+                // exact sums (a level of a byte and three slices of eight bytes each) and a verdict of a byte, after
+                // its length.
                 let measuring = 8 * (m + 1) + 8 + 2 * (1 + 3 * 8) + 1;
                 for line in stdout(&team).lines().take(3) {
                     let step: Value = serde_json::from_str(line).unwrap();

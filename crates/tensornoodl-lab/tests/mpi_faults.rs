@@ -263,7 +263,8 @@ fn a_checkpoint_that_cannot_be_written() {
     stream.finish(3);
 }
 
-/// The script for Slurm, with a replacement for `srun`: it goes on after a failure with one rank fewer, and does not repeat wrong usage.
+/// The script for Slurm, with a replacement for `srun`: it goes on after a failure with one rank fewer, and does not
+/// repeat wrong usage.
 fn the_slurm_script_goes_on() {
     let _turn = turn();
     let stream = Stream::new("mpi_the_slurm_script", 600);

@@ -1,4 +1,5 @@
-//! Jobs on three hosts: network namespaces of this machine, each with a name and an address, which the tests make and remove.
+//! Jobs on three hosts: network namespaces of this machine, each with a name and an address, which the tests make and
+//! remove.
 
 #![allow(clippy::unwrap_used)]
 
@@ -148,8 +149,8 @@ fn three_hosts_learn_what_one_process_does() {
     assert!(fs::read(&model).unwrap() == bits);
 }
 
-/// A socket does not notice that a link goes down. With 5 s of patience, all ranks end soon after that on both sides; the launcher, which
-/// cannot reach the other side, and its helper there are ended 10 s later.
+/// A socket does not notice that a link goes down. With 5 s of patience, all ranks end soon after that on both sides;
+/// the launcher, which cannot reach the other side, and its helper there are ended 10 s later.
 fn a_host_that_is_cut_off() {
     let _turn = turn();
     for (host, who) in [(3, "rank 2"), (1, "ranks 1, 2")] {

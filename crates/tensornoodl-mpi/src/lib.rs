@@ -1,9 +1,10 @@
-//! The team of an MPI job: `mpirun` or `srun` starts several processes, the ranks, and this crate lets them communicate.
+//! The team of an MPI job: `mpirun` or `srun` starts several processes, the ranks, and this crate lets them
+//! communicate.
 //!
-//! Only the thread that called [`begin`] calls MPI, and its calls do not block as a rule: every exchange is started, then polled
-//! until it is complete. A rank that does not arrive at an exchange therefore ends the job after a while, with a message that
-//! names it, instead of blocking the job forever. Calls that block nevertheless, because a link is cut or a launcher is gone,
-//! are ended by a second thread, the watchdog.
+//! Only the thread that called [`begin`] calls MPI, and its calls do not block as a rule: every exchange is started,
+//! then polled until it is complete. A rank that does not arrive at an exchange therefore ends the job after a while,
+//! with a message that names it, instead of blocking the job forever. Calls that block nevertheless, because a link
+//! is cut or a launcher is gone, are ended by a second thread, the watchdog.
 
 #![forbid(unsafe_code)]
 
@@ -81,8 +82,9 @@ impl Drop for Job {
 
 /// Initializes MPI. It must be called once in a process, on its first thread.
 ///
-/// A rank that does not arrive at an exchange for `patience` ends the job. Choose `patience` longer than the difference in
-/// computing time of two ranks between two exchanges: a rank that computes cannot be told from one that hangs.
+/// A rank that does not arrive at an exchange for `patience` ends the job. Choose `patience` longer than the
+/// difference in computing time of two ranks between two exchanges: a rank that computes cannot be told from one that
+/// hangs.
 ///
 /// From now on, a panic of any thread ends the job, because unwinding would wait for the other ranks forever.
 ///
@@ -116,8 +118,8 @@ pub fn begin(patience: Duration) -> Result<(Job, Mpi), String> {
     Ok((Job { watchdog, universe }, mpi))
 }
 
-/// Makes a panic end the process, after the usual message. MPI is not told, because any thread may panic and only the first
-/// one may call MPI.
+/// Makes a panic end the process, after the usual message. MPI is not told, because any thread may panic and only the
+/// first one may call MPI.
 fn abort_on_panic(rank: usize, size: usize) {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -139,8 +141,8 @@ impl Mpi {
         Mpi { most_elements: most.clamp(1, MOST_ELEMENTS), ..self }
     }
 
-    /// Tells all other ranks that this one leaves, with a number, and returns the numbers of all ranks, or `None` if not all of
-    /// them leave within 3 seconds. Ranks that are in an exchange are not disturbed. Rounds count from 0.
+    /// Tells all other ranks that this one leaves, with a number, and returns the numbers of all ranks, or `None` if
+    /// not all of them leave within 3 seconds. Ranks that are in an exchange are not disturbed. Rounds count from 0.
     pub fn farewell(&self, round: i32, number: u64) -> Option<Vec<u64>> {
         let (world, tag) = (self.world(), FAREWELL_TAG + round);
         let mut numbers = vec![None; self.size];
@@ -218,7 +220,8 @@ impl Mpi {
     /// Marks the ranks that have announced that they wait in an exchange.
     fn note_arrived(&self, world: &SimpleCommunicator, exchange: u64, arrived: &mut [bool]) {
         while let Some((from, theirs)) = receive_number(world, WAITING_TAG) {
-            // A rank may still be in the exchange before, which this one has completed; older announcements do not count.
+            // A rank may still be in the exchange before, which this one has completed; older announcements do not
+            // count.
             arrived[from] |= theirs + 1 >= exchange;
         }
     }
@@ -242,7 +245,8 @@ impl Mpi {
         self.abort(1)
     }
 
-    /// Performs and counts an exchange in which this rank sends `bytes`. The closure gets the number of the exchange, from 1.
+    /// Performs and counts an exchange in which this rank sends `bytes`. The closure gets the number of the exchange,
+    /// from 1.
     fn counted(&self, bytes: usize, perform: impl FnOnce(u64)) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         let exchange = self.exchanges.fetch_add(1, Ordering::Relaxed) + 1;
@@ -308,7 +312,8 @@ impl Team for Mpi {
                 self.wait(&world, exchange, request);
             });
         });
-        // Each round sends one piece of every parcel, so that a message is not too long. All ranks need the same number of rounds.
+        // Each round sends one piece of every parcel, so that a message is not too long. All ranks need the same
+        // number of rounds.
         let piece = self.piece();
         let longest = lengths.iter().chain(&theirs).max().copied().unwrap_or(0);
         let mut rounds = [longest.div_ceil(piece)];

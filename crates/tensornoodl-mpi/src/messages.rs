@@ -1,5 +1,5 @@
-//! Two kinds of messages: small ones of a single number outside of exchanges, and parcels of bytes that are exchanged piece by
-//! piece, because MPI counts the elements of a message in 32 bits.
+//! Two kinds of messages: small ones of a single number outside of exchanges, and parcels of bytes that are exchanged
+//! piece by piece, because MPI counts the elements of a message in 32 bits.
 
 use mpi::point_to_point::{Destination, Source};
 use mpi::request::StaticScope;
@@ -22,8 +22,8 @@ pub(crate) fn receive_number(world: &SimpleCommunicator, tag: i32) -> Option<(us
     Some((from as usize, number))
 }
 
-/// Returns a zeroed buffer of this length, with a heap allocation even for length 0: the dangling pointer of an empty `Vec` is
-/// 1, which is MPI_IN_PLACE for Open MPI.
+/// Returns a zeroed buffer of this length, with a heap allocation even for length 0: the dangling pointer of an empty
+/// `Vec` is 1, which is MPI_IN_PLACE for Open MPI.
 pub(crate) fn buffer(bytes: Count) -> Vec<u8> {
     let mut buffer = Vec::with_capacity(1.max(bytes as usize));
     buffer.resize(bytes as usize, 0);

@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Time that the watchdog grants in addition to the patience of an exchange: other ranks may report first, and MPI may end the
-/// job by itself.
+/// Time that the watchdog grants in addition to the patience of an exchange: other ranks may report first, and MPI
+/// may end the job by itself.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Longest time that an abort may take if it cannot reach the other ranks.
 const ABORT_LIMIT: Duration = Duration::from_secs(5);
 
-/// How often the watchdog looks. It counts its looks instead of reading the clock, so that the time in which the whole job was
-/// suspended does not count.
+/// How often the watchdog looks. It counts its looks instead of reading the clock, so that the time in which the
+/// whole job was suspended does not count.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Tracks whether the first thread is inside MPI, and ends the process if it stays there for too long.
@@ -92,15 +92,15 @@ pub(crate) fn report(line: fmt::Arguments<'_>) {
 
 /// Starts a process that ends the launcher of the job after ten seconds, if the launcher is still there.
 ///
-/// If a host is cut off, Open MPI's launcher waits for its helper on that host, and the helper waits for the launcher, for a
-/// quarter of an hour after all ranks have ended.
+/// If a host is cut off, Open MPI's launcher waits for its helper on that host, and the helper waits for the
+/// launcher, for a quarter of an hour after all ranks have ended.
 pub(crate) fn end_launcher_later() {
     let script = "sleep 10; case $(cat /proc/$0/comm) in mpirun|mpiexec|orterun|orted|prterun|prted) \
                   kill -TERM $0; sleep 3; kill -KILL $0;; esac";
     let mut shell = Command::new("sh");
     shell.args(["-c", script, &parent_id().to_string()]);
-    // The process must outlive the job, so it shares neither its process group, nor its environment, nor the pipes that the
-    // launcher reads.
+    // The process must outlive the job, so it shares neither its process group, nor its environment, nor the pipes
+    // that the launcher reads.
     shell.process_group(0).env_clear().envs(std::env::vars_os().filter(|(name, _)| name == "PATH"));
     let _ = shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
 }

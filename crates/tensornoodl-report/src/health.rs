@@ -26,8 +26,8 @@ pub(crate) fn lights(model: &Model) -> Vec<Light> {
     lights
 }
 
-/// Returns the share of the data's energy that the patterns explain: the mean over the steps, weighted by their number of
-/// fibers.
+/// Returns the share of the data's energy that the patterns explain: the mean over the steps, weighted by their
+/// number of fibers.
 pub(crate) fn explained_energy(model: &Model) -> f64 {
     let (sum, fibers) = model.card.history.iter().fold((0.0, 0.0), |(sum, fibers), record| {
         (sum + (1.0 - record.fit * record.fit) * record.fibers as f64, fibers + record.fibers as f64)

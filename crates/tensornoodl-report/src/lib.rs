@@ -19,7 +19,8 @@ use crate::pattern::{MOST_MEMBERS, Pattern, patterns};
 /// Error in rendering a template. The templates are part of this crate, so an error is a bug of this crate.
 pub type Error = minijinja::Error;
 
-/// Approximate largest number of factor entries that the page carries for its step slider. It bounds the size of the page.
+/// Approximate largest number of factor entries that the page carries for its step slider. It bounds the size of the
+/// page.
 const MOST_ENTRIES: usize = 40_000;
 
 /// Largest number of rows in the search for similar rows.
@@ -93,8 +94,8 @@ pub fn html(model: &Model) -> Result<String, Error> {
     render(include_str!("page.html"), &page)
 }
 
-/// Returns the `most` patterns with the largest energy as an HTML fragment: a small picture of each, and its leading rows and
-/// cols.
+/// Returns the `most` patterns with the largest energy as an HTML fragment: a small picture of each, and its leading
+/// rows and cols.
 ///
 /// # Errors
 ///
@@ -176,8 +177,8 @@ fn step_factors(model: &Model) -> Vec<Vec<StepFactors>> {
     model.factors.iter().map(of_step).collect()
 }
 
-/// Returns how strongly each row takes part in each pattern, for the [`MOST_ROWS`] most active rows: index of the row, and a
-/// magnitude for each pattern. Signs are left out, because they are arbitrary in each step.
+/// Returns how strongly each row takes part in each pattern, for the [`MOST_ROWS`] most active rows: index of the
+/// row, and a magnitude for each pattern. Signs are left out, because they are arbitrary in each step.
 fn row_weights(model: &Model) -> Vec<(usize, Vec<f64>)> {
     let count = model.learner.dictionary().patterns();
     let mut weights = vec![vec![0.0; count]; model.card.rows.len()];

@@ -42,7 +42,8 @@ struct Group {
     cols: Vec<String>,
     /// Number of members that are not named.
     more: usize,
-    /// Name of the known group that most members belong to, and "members outside of it / all members", as the paper writes it.
+    /// Name of the known group that most members belong to, and "members outside of it / all members", as the paper
+    /// writes it.
     known: Option<(String, String)>,
 }
 
@@ -169,8 +170,8 @@ fn groups(model: &Model, pattern: usize) -> Vec<Group> {
     groups.into_iter().map(group).collect()
 }
 
-/// Returns s2/s1, the second singular value of a pattern in the last step over the first, or `None` if there is no second
-/// group.
+/// Returns s2/s1, the second singular value of a pattern in the last step over the first, or `None` if there is no
+/// second group.
 fn second_over_first(model: &Model, pattern: usize) -> Option<f64> {
     match model.groups(pattern).as_slice() {
         [first, second, ..] => Some((second.share / first.share).sqrt()),

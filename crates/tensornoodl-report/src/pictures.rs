@@ -1,5 +1,5 @@
-//! Pictures of patterns as SVG: a line over time, a heat map of the hours of a week, a heat map over a basketball court or
-//! another grid, and bars for any other feature axis.
+//! Pictures of patterns as SVG: a line over time, a heat map of the hours of a week, a heat map over a basketball
+//! court or another grid, and bars for any other feature axis.
 
 use std::fmt::Write;
 
@@ -38,8 +38,8 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Returns the color of a value between -1 and 1: white at 0, blue above, orange below. Color-blind people can tell these
-/// apart, too.
+/// Returns the color of a value between -1 and 1: white at 0, blue above, orange below. Color-blind people can tell
+/// these apart, too.
 fn color(share: f64) -> String {
     let full = if share >= 0.0 { [11.0, 110.0, 153.0] } else { [194.0, 87.0, 26.0] };
     let strength = share.clamp(-1.0, 1.0).abs();
@@ -65,8 +65,8 @@ fn axis_labels(svg: &mut String, names: &[String], x_of: impl Fn(f64) -> f64, y:
     }
 }
 
-/// Returns a line through the values. With `full_scale`, values are shares of it, and the vertical axis reaches up to it, with
-/// marks at 0, 50 and 100 %.
+/// Returns a line through the values. With `full_scale`, values are shares of it, and the vertical axis reaches up to
+/// it, with marks at 0, 50 and 100 %.
 fn line(values: &[f64], names: &[String], title: &str, full_scale: Option<f64>) -> String {
     let (left, top, height) = (46.0, 8.0, 130.0);
     let mut svg = begin(176.0, title);
@@ -216,8 +216,8 @@ fn heat_map(values: &[f64], grid: &Grid, names: &[String], title: &str) -> Strin
     svg + "</svg>"
 }
 
-/// Writes the lines of an NBA court, given in tenths of feet from the hoop: a key of 16 x 19 feet, and a three-point line of
-/// 23.75 feet that is 22 feet away in the corners.
+/// Writes the lines of an NBA court, given in tenths of feet from the hoop: a key of 16 x 19 feet, and a three-point
+/// line of 23.75 feet that is 22 feet away in the corners.
 fn court_lines(
     svg: &mut String,
     [(x_low, x_high), (y_low, y_high)]: [(f64, f64); 2],

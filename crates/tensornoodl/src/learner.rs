@@ -1,4 +1,5 @@
-//! Alg. 1 (alg:main_alg_tens): the loop that takes one tensor after the other. Start reading here, at [`Learner::step`].
+//! Alg. 1 (alg:main_alg_tens): the loop that takes one tensor after the other. Start reading here, at
+//! [`Learner::step`].
 //!
 //! ```text
 //! for each tensor Z(t):
@@ -108,8 +109,8 @@ impl Learner {
     /// A tensor without fibers is a valid step; it moves nothing.
     ///
     /// # Errors
-    /// [`Error::Features`] for a tensor of another number of features; [`Error::Diverged`]; [`Error::Stopped`]; the error
-    /// of another rank as [`Error::OtherRank`]. The learner is then unchanged.
+    /// [`Error::Features`] for a tensor of another number of features; [`Error::Diverged`]; [`Error::Stopped`]; the
+    /// error of another rank as [`Error::OtherRank`]. The learner is then unchanged.
     pub fn learn(&mut self, tensor: &Tensor<'_>) -> Result<Step, Error> {
         if self.dictionary.patterns() > 0 {
             return self.step(tensor.shape(), || [Ok(tensor)]);
@@ -166,7 +167,8 @@ impl Learner {
         self.step(shape, || parts.take().into_iter().flatten())
     }
 
-    /// One step of Alg. 1 (alg:main_alg_tens). `parts` returns the parts of the tensor; it is called once for each pass.
+    /// One step of Alg. 1 (alg:main_alg_tens). `parts` returns the parts of the tensor; it is called once for each
+    /// pass.
     fn step<'t, T, E, I>(&mut self, shape: Shape, mut parts: impl FnMut() -> I) -> Result<Step, E>
     where
         T: Borrow<Tensor<'t>>,
@@ -248,8 +250,8 @@ impl Learner {
         Some(UnexplainedFibers::new(shape.features, discovery.scale, &discovery.on_probation()))
     }
 
-    /// Looks at the patterns on probation again, and finds new patterns in the unexplained fibers. Patterns in `step` are
-    /// numbered as in the dictionary after that.
+    /// Looks at the patterns on probation again, and finds new patterns in the unexplained fibers. Patterns in `step`
+    /// are numbered as in the dictionary after that.
     fn discover(&mut self, unexplained: Unexplained, step: &mut Step) {
         let Some(discovery) = &mut self.discovery else { return };
         let Review { replaced, lost } =
@@ -309,8 +311,8 @@ impl Learner {
         self.encode_until(&self.stop, tensor)
     }
 
-    /// Encodes a tensor as [`Learner::encode`] does, and ends early when `stop` is set. Several threads may encode at the
-    /// same time, each with its own stop flag.
+    /// Encodes a tensor as [`Learner::encode`] does, and ends early when `stop` is set. Several threads may encode at
+    /// the same time, each with its own stop flag.
     ///
     /// # Errors
     /// [`Error::Features`] for a tensor of another number of features; [`Error::Stopped`].
@@ -340,8 +342,8 @@ impl Learner {
         Ok(Tensor::trusted(Shape { features, rows, cols }, values, codes.places().to_vec()))
     }
 
-    /// Checks that all parts of a learner fit together. A learner that was deserialized may fail this check; a learner that
-    /// was made by this crate passes it.
+    /// Checks that all parts of a learner fit together. A learner that was deserialized may fail this check; a
+    /// learner that was made by this crate passes it.
     ///
     /// # Errors
     /// [`Error::State`], or [`Error::Parameter`] for a parameter outside its range.
@@ -386,9 +388,9 @@ impl Learner {
         self.stop = stop;
     }
 
-    /// Makes this learner a rank of a team: from now on every tensor is this rank's share of the fibers of a tensor that
-    /// all ranks learn from. Shares have the shape of the whole, and no place is in two of them. Codes stay with the rank;
-    /// all other results are those of the whole tensor.
+    /// Makes this learner a rank of a team: from now on every tensor is this rank's share of the fibers of a tensor
+    /// that all ranks learn from. Shares have the shape of the whole, and no place is in two of them. Codes stay with
+    /// the rank; all other results are those of the whole tensor.
     ///
     /// The results have the same bits for a team of any size. Every rank must have the same learner, and make the same
     /// calls in the same order. An error on one rank is an error on all: the others get [`Error::OtherRank`].
@@ -421,8 +423,9 @@ impl Learner {
         self.sightings.iter().map(|sightings| sightings.last).collect()
     }
 
-    /// Patterns that no tensor has shown for an unusually long time: given how often each pattern was seen before, the
-    /// probability that chance produces such a gap for any pattern is below 1/1000. These patterns stay in the dictionary.
+    /// Patterns that no tensor has shown for an unusually long time: given how often each pattern was seen before,
+    /// the probability that chance produces such a gap for any pattern is below 1/1000. These patterns stay in the
+    /// dictionary.
     pub fn overdue(&self) -> Vec<usize> {
         let rare = 1e-3 / self.sightings.len().max(1) as f64;
         let overdue = |pattern: &usize| self.sightings[*pattern].chance_of_gap(self.steps) < rare;
@@ -430,7 +433,8 @@ impl Learner {
     }
 
     /// For every pattern that was found in the data, its evidence: the similarity of the fibers that it was found in,
-    /// relative to the largest one that chance produces in as many fibers. Empty if the learner was given its dictionary.
+    /// relative to the largest one that chance produces in as many fibers. Empty if the learner was given its
+    /// dictionary.
     pub fn evidence(&self) -> Vec<f64> {
         self.discovery.as_ref().map_or(Vec::new(), Discovery::evidence)
     }

@@ -9,10 +9,11 @@
 //! Z(t) = sum_i A_i o B_i(t) o C_i(t),    i = 1 .. m
 //! ```
 //!
-//! The dictionary A (n x m, dense, unit columns) stays the same. The factors B(t) and C(t) are sparse and new in each step.
-//! All three are to be found while the tensors arrive. A fiber of Z, the n features at one place (row j, col k), mixes the
-//! few patterns A_i whose B_ji and C_ki are both non-zero, and most fibers are zero. So the non-zero fibers Y (n x p) obey
-//! Y = A X with sparse codes X. Row i of X, put back to its places, is the rank-one matrix B_i C_i'.
+//! The dictionary A (n x m, dense, unit columns) stays the same. The factors B(t) and C(t) are sparse and new in each
+//! step. All three are to be found while the tensors arrive. A fiber of Z, the n features at one place (row j, col
+//! k), mixes the few patterns A_i whose B_ji and C_ki are both non-zero, and most fibers are zero. So the non-zero
+//! fibers Y (n x p) obey Y = A X with sparse codes X. Row i of X, put back to its places, is the rank-one matrix B_i
+//! C_i'.
 //!
 //! # The method
 //!

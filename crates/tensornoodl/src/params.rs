@@ -49,14 +49,15 @@ pub enum Passes {
     Fixed(usize),
     /// Passes as long as another one still improves the dictionary. Needs [`Rule::Adaptive`].
     Auto,
-    /// Passes until the tensor is used up, for data that is a single tensor: as [`Passes::Auto`], and further as long as
-    /// each pass leaves less than three quarters of the residual of the pass before. Needs [`Rule::Adaptive`].
+    /// Passes until the tensor is used up, for data that is a single tensor: as [`Passes::Auto`], and further as long
+    /// as each pass leaves less than three quarters of the residual of the pass before. Needs [`Rule::Adaptive`].
     Exhaust,
 }
 
 /// The parameters of a [`Learner`](crate::Learner).
 ///
-/// The defaults are the paper's values where the paper gives values. Like the paper, they assume codes of about unit size.
+/// The defaults are the paper's values where the paper gives values. Like the paper, they assume codes of about unit
+/// size.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Params {
     /// The solver of stage I.
@@ -65,13 +66,13 @@ pub struct Params {
     pub eta_x: f64,
     /// tau > 0, the smallest magnitude of a code that iterative hard thresholding keeps.
     pub tau: f64,
-    /// C > 0 in the paper, the smallest magnitude of a true code, from 1e-100 to 1e100. Codes start from the entries of A'y
-    /// of magnitude C / 2 and more.
+    /// C > 0 in the paper, the smallest magnitude of a true code, from 1e-100 to 1e100. Codes start from the entries
+    /// of A'y of magnitude C / 2 and more.
     pub code_floor: f64,
     /// R in the paper, the largest number of steps of iterative hard thresholding, at least 1.
     pub iht_steps: usize,
-    /// delta_R in the paper, in [0, 1): iterative hard thresholding stops when the support stays and no entry changes by more
-    /// than this fraction of the largest one. With 0, it always makes `iht_steps` steps.
+    /// delta_R in the paper, in [0, 1): iterative hard thresholding stops when the support stays and no entry changes
+    /// by more than this fraction of the largest one. With 0, it always makes `iht_steps` steps.
     pub code_tolerance: f64,
     /// The update rule of stage III.
     pub rule: Rule,
@@ -79,8 +80,9 @@ pub struct Params {
     pub samples: Samples,
     /// The number of passes over each tensor.
     pub passes: Passes,
-    /// The fraction, in [0, 1), of what it has learned that the adaptive step forgets with every tensor. It is meant for slow
-    /// drift: a pattern that jumps, or changes fast enough to be visible above the noise, is followed with 0 too.
+    /// The fraction, in [0, 1), of what it has learned that the adaptive step forgets with every tensor. It is meant
+    /// for slow drift: a pattern that jumps, or changes fast enough to be visible above the noise, is followed with 0
+    /// too.
     pub forgetting: f64,
 }
 

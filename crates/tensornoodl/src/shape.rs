@@ -54,8 +54,8 @@ impl Place {
         (self.hash() % ranks as u64) as usize
     }
 
-    /// Returns a hash of the place: a bijective 64-bit mixer, the finalizer of MurmurHash3. Different places have different
-    /// hashes.
+    /// Returns a hash of the place: a bijective 64-bit mixer, the finalizer of MurmurHash3. Different places have
+    /// different hashes.
     pub(crate) fn hash(self) -> u64 {
         let mut hash = self.key();
         for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {

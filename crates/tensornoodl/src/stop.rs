@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A flag that ends long work, such as [`Learner::learn`](crate::Learner::learn), from another thread or a signal handler.
+/// A flag that ends long work, such as [`Learner::learn`](crate::Learner::learn), from another thread or a signal
+/// handler.
 ///
-/// All clones share one flag. The work checks the flag between two waves of fibers, and between two rounds of the search for
-/// the first patterns. If the flag is set, the work returns [`Error::Stopped`](crate::Error::Stopped) and leaves everything
-/// as it was before.
+/// All clones share one flag. The work checks the flag between two waves of fibers, and between two rounds of the
+/// search for the first patterns. If the flag is set, the work returns [`Error::Stopped`](crate::Error::Stopped) and
+/// leaves everything as it was before.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 

@@ -84,9 +84,9 @@ fn codes_that_do_not_converge_are_counted_and_not_used() {
 
 #[test]
 fn the_direct_solver_reports_a_fiber_whose_iteration_diverges() {
-    // G has eigenvalue 2.13 along (0.67, 0.67, 0.33), and with eta_x = 0.95 the iteration diverges because 2.13 eta_x > 2.
-    // The codes are almost parallel to another eigenvector, so that x(0) is near the solution and all other conditions of
-    // the direct solver hold.
+    // G has eigenvalue 2.13 along (0.67, 0.67, 0.33), and with eta_x = 0.95 the iteration diverges because 2.13 eta_x
+    // > 2. The codes are almost parallel to another eigenvector, so that x(0) is near the solution and all other
+    // conditions of the direct solver hold.
     let patterns = vec![1.0, 0.0, 0.0, 0.99, 0.0199_f64.sqrt(), 0.0, 0.283, 0.0200611, 0.9589090];
     let start = Dictionary::from_columns(3, patterns).unwrap();
     let code = [-2.36 + 0.07, -2.36 + 0.07, 9.43 + 0.03];
@@ -103,8 +103,8 @@ fn the_direct_solver_reports_a_fiber_whose_iteration_diverges() {
 
 #[test]
 fn an_entry_dropped_during_the_iteration_is_not_in_the_direct_code() {
-    // Two patterns at 60 degrees, codes 1 and -0.15: the second entry starts at 0.35 and moves towards -0.15. Below tau it
-    // is dropped and cannot come back. The first entry ends at A_1'y = 0.925.
+    // Two patterns at 60 degrees, codes 1 and -0.15: the second entry starts at 0.35 and moves towards -0.15. Below
+    // tau it is dropped and cannot come back. The first entry ends at A_1'y = 0.925.
     let start = Dictionary::from_columns(2, vec![1.0, 0.0, 0.5, 0.75_f64.sqrt()]).unwrap();
     let fiber = vec![1.0 - 0.15 * 0.5, -0.15 * 0.75_f64.sqrt()];
     let tensor = Tensor::from_fibers(shape(2, 1, 1), fiber, vec![Place { row: 0, col: 0 }]).unwrap();

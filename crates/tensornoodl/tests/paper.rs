@@ -1,10 +1,11 @@
 //! The experiments of the paper's tables (n = 300, J = K, alpha = beta): recovery to 1e-10 with exact supports.
 //!
-//! With the paper's step, recovery must take as many tensors T as in the paper. With the adaptive step, it must end soon
-//! after every pattern was in a fiber.
+//! With the paper's step, recovery must take as many tensors T as in the paper. With the adaptive step, it must end
+//! soon after every pattern was in a fiber.
 //!
-//! By default the tests run the cells with J = K = 100 and at most 300 patterns. With `NOODL_GRID=full` they run all cells
-//! with J = K = 100, and those with J = K = 300 and alpha 0.005 or 0.01. With `--nocapture` they print the table.
+//! By default the tests run the cells with J = K = 100 and at most 300 patterns. With `NOODL_GRID=full` they run all
+//! cells with J = K = 100, and those with J = K = 300 and alpha 0.005 or 0.01. With `--nocapture` they print the
+//! table.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -24,8 +25,8 @@ struct Cell {
 }
 
 impl Cell {
-    /// The paper's step sizes. The paper's 5 for 50 patterns at alpha 0.005 is right for J = K = 100 only: such a tensor has
-    /// about 12 fibers, and 20 does not converge.
+    /// The paper's step sizes. The paper's 5 for 50 patterns at alpha 0.005 is right for J = K = 100 only: such a
+    /// tensor has about 12 fibers, and 20 does not converge.
     fn eta_a(&self) -> f64 {
         match self.patterns {
             50 if self.alpha == 0.005 && self.length == 100 => 5.0,

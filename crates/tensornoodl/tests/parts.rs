@@ -31,7 +31,8 @@ fn a_step_ten_times_larger_than_the_memory() {
     let planted = Planted::new(plan).unwrap();
     let truth = planted.true_dictionary();
     let shape = Shape { features: n, rows, cols };
-    // Every place has a fiber. The col determines two patterns; every second row contains both, the others the first only.
+    // Every place has a fiber. The col determines two patterns; every second row contains both, the others the first
+    // only.
     let code = |row: usize, col: usize| -> Vec<(u32, f64)> {
         let (first, second) = (col % m, (col + 1 + col / m % 7) % m);
         let sign = if row.is_multiple_of(3) { -1.0 } else { 1.0 };

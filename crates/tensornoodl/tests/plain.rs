@@ -1,5 +1,5 @@
-//! The crate compared with the method in plain code (`plain/method.rs`): the same tensors run through both, and the results
-//! must agree to 1e-12.
+//! The crate compared with the method in plain code (`plain/method.rs`): the same tensors run through both, and the
+//! results must agree to 1e-12.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! Teams of ranks: a team learns the same bits as one rank, however the fibers are distributed, and an error on one rank
-//! is an error on all.
+//! Teams of ranks: a team learns the same bits as one rank, however the fibers are distributed, and an error on one
+//! rank is an error on all.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 

@@ -43,7 +43,8 @@ pub fn array_query() -> Query {
     query("bin(1,1)", "bin(2,1)", "bin(3,1)", "sum(value)")
 }
 
-/// Builds the tensors of a table that was read, unless they are large. An error of a tensor is fine, an error message must be one line.
+/// Builds the tensors of a table that was read, unless they are large. An error of a tensor is fine, an error message
+/// must be one line.
 pub fn use_events(events: Result<Events, Error>) {
     match events {
         Ok(events) if events.bytes() < 1e7 => {

@@ -146,8 +146,8 @@ fn recovery(quiet: bool) -> anyhow::Result<()> {
     write_outcome(&mut out, &ours, &errors, &paper_errors)
 }
 
-/// Learns until the errors are rounding errors, with a line for each tensor. Returns the errors of A at the start and after each
-/// tensor.
+/// Learns until the errors are rounding errors, with a line for each tensor. Returns the errors of A at the start and
+/// after each tensor.
 fn by_adaptive_step(out: &mut impl Write, planted: &Planted) -> anyhow::Result<(Recovery, Vec<f64>)> {
     writeln!(out, "{BOLD} tensor   fibers   in a fiber   error of the patterns   supports{BOLD:#}")?;
     let start = planted.paper_distance();

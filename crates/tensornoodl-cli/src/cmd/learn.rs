@@ -52,24 +52,26 @@ pub(crate) struct Args {
     /// Start from the patterns of this model, which must have been learned with the same features and recipe.
     #[arg(long, value_name = "MODEL", conflicts_with = "patterns")]
     start_model: Option<PathBuf>,
-    /// Passes over each tensor: a number, or auto for as many as reduce the error [default: 1; without --step auto, or 100 with
-    /// --eta-a].
+    /// Passes over each tensor: a number, or auto for as many as reduce the error [default: 1; without --step auto,
+    /// or 100 with --eta-a].
     #[arg(long, value_name = "N|auto")]
     passes: Option<Count>,
-    /// Use the paper's update rule with this step size, instead of the adaptive rule. The number of patterns then stays as it is
-    /// after the first tensor, and --tau and --code-floor are in the units of the data.
+    /// Use the paper's update rule with this step size, instead of the adaptive rule. The number of patterns then
+    /// stays as it is after the first tensor, and --tau and --code-floor are in the units of the data.
     #[arg(long)]
     eta_a: Option<f64>,
     /// Step size of iterative hard thresholding.
     #[arg(long, default_value_t = Params::default().eta_x)]
     eta_x: f64,
-    /// Threshold of iterative hard thresholding: the smallest code that is kept, in units of the smallest code of the data.
+    /// Threshold of iterative hard thresholding: the smallest code that is kept, in units of the smallest code of the
+    /// data.
     #[arg(long, default_value_t = Params::default().tau)]
     tau: f64,
     /// The paper's C, in units of the smallest code of the data: codes start where |A'y| is at least C/2.
     #[arg(long, default_value_t = Params::default().code_floor)]
     code_floor: f64,
-    /// Share of the past that the adaptive rule forgets with every tensor, at least 0 and below 1; for patterns that drift.
+    /// Share of the past that the adaptive rule forgets with every tensor, at least 0 and below 1; for patterns that
+    /// drift.
     #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
     forgetting: f64,
     /// Also write the model after every STEPS steps, at least 1.
@@ -279,7 +281,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Reads this rank's share of the table, and the model to start from. The returned query has the bounds of all grids.
+    /// Reads this rank's share of the table, and the model to start from. The returned query has the bounds of all
+    /// grids.
     fn read(&self, recipe: &Recipe) -> anyhow::Result<(Events, Query, Option<Model>)> {
         let args = self.args;
         let spinner = Spinner::new("reading", self.quiet);

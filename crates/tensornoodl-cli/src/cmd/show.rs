@@ -154,7 +154,8 @@ fn index_of(label: &str, labels: &[String], name: &'static str) -> anyhow::Resul
     })
 }
 
-/// Returns the other rows with the cosine of their weights and those of this row over all patterns and steps, most similar first.
+/// Returns the other rows with the cosine of their weights and those of this row over all patterns and steps, most
+/// similar first.
 fn similar_rows(model: &Model, steps: Range<usize>, row: usize) -> Vec<(usize, f64)> {
     let patterns = model.learner.dictionary().patterns();
     // A weight for each pattern in each step: the sign of a factor is arbitrary, but equal for all of its rows.

@@ -55,8 +55,8 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Runs test functions as the standard harness does. `needs => [tests]`: where `needs` is a reason why tests cannot run on this
-/// machine, they are reported as ignored, with the reason.
+/// Runs test functions as the standard harness does. `needs => [tests]`: where `needs` is a reason why tests cannot
+/// run on this machine, they are reported as ignored, with the reason.
 #[macro_export]
 macro_rules! run_tests {
     ($($needs:expr => [$($test:path),+ $(,)?]),+ $(,)?) => {{

@@ -198,7 +198,8 @@ pub fn signal(pid: u32, name: &str) {
     let _ = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).stderr(Stdio::null()).status();
 }
 
-/// Writes a table of `days` days of three teams with separate kinds of events; the second and the third team come later.
+/// Writes a table of `days` days of three teams with separate kinds of events; the second and the third team come
+/// later.
 pub fn days(folder: &Path, days: usize) -> PathBuf {
     let mut text = String::from("day,kind,from,to,size,x,y\n");
     let teams = [["ann", "bob", "cid", "dot"], ["eve", "fay", "gus", "hal"], ["ida", "jon", "kim", "leo"]];

@@ -35,7 +35,8 @@ impl Axis {
         }
     }
 
-    /// Returns a grid without bounds with the bounds of `other`, if both grids are otherwise equal. Returns any other axis as it is.
+    /// Returns a grid without bounds with the bounds of `other`, if both grids are otherwise equal. Returns any other
+    /// axis as it is.
     pub fn with_bounds_of(self, other: &Axis) -> Axis {
         match (self, other) {
             (Axis::Grid(grid), Axis::Grid(other)) if grid.bounds.is_none() => {

@@ -84,7 +84,8 @@ impl Unit {
         }
     }
 
-    /// Returns the numbers of all units from `first` to `last`, at most `limit` of them. Hours and days of the week are always complete.
+    /// Returns the numbers of all units from `first` to `last`, at most `limit` of them. Hours and days of the week
+    /// are always complete.
     pub(crate) fn between(self, first: i64, last: i64, limit: usize) -> Vec<i64> {
         match self {
             Unit::Hour => (0..24).collect(),

@@ -17,7 +17,8 @@ pub(crate) struct Event {
     pub(crate) averaged: Option<u32>,
 }
 
-/// The sums of the events in each cell. Also holds, for each step and place, the distinct ids in the column that is averaged over.
+/// The sums of the events in each cell. Also holds, for each step and place, the distinct ids in the column that is
+/// averaged over.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Sums {
     pub(crate) cells: Cells,
@@ -60,7 +61,8 @@ impl Cells {
         }
     }
 
-    /// Yields the sum and the number of events of each cell, in any order. If only events are counted, the sums are empty.
+    /// Yields the sum and the number of events of each cell, in any order. If only events are counted, the sums are
+    /// empty.
     pub(crate) fn into_iter(self) -> Box<dyn Iterator<Item = (Key, (ExactSum, u64))>> {
         match self {
             Cells::Counted(cells) => {

@@ -104,7 +104,8 @@ impl Collector {
         Ok(Some(*self.numbers.entry(unit_or_bin).or_insert(next)))
     }
 
-    /// Takes in the labels of all ranks, and gives them ids that are the same on all ranks. The points of a grid become its cells.
+    /// Takes in the labels of all ranks, and gives them ids that are the same on all ranks. The points of a grid
+    /// become its cells.
     ///
     /// Returns the new id for each old id, or none if no id changes.
     pub(crate) fn settle(&mut self, team: &dyn Team) -> Option<Vec<u32>> {
@@ -142,7 +143,8 @@ impl Collector {
         bounds[0].0.is_finite().then_some(bounds)
     }
 
-    /// Returns the labels in order, and for each id its position among them. The labels of the feature axis have no gaps.
+    /// Returns the labels in order, and for each id its position among them. The labels of the feature axis have no
+    /// gaps.
     ///
     /// # Errors
     /// [`Error::Axis`] if the feature axis has more than [`MAX_FEATURES`] labels.
@@ -181,8 +183,8 @@ impl Collector {
         Ok((names, positions))
     }
 
-    /// Returns all numbers from the first to the last of sorted numbers. If there are more than [`MAX_FEATURES`], returns some [`MAX_FEATURES`] + 1
-    /// numbers instead, which [`Collector::finish`] refuses.
+    /// Returns all numbers from the first to the last of sorted numbers. If there are more than [`MAX_FEATURES`],
+    /// returns some [`MAX_FEATURES`] + 1 numbers instead, which [`Collector::finish`] refuses.
     fn without_gaps(&self, sorted: &[i64]) -> Vec<i64> {
         let (first, last) = (sorted.first().copied().unwrap_or(0), sorted.last().copied().unwrap_or(0));
         match &self.axis {
@@ -206,8 +208,8 @@ impl Collector {
     }
 }
 
-/// Gives the distinct items of all ranks ids that are the same on all ranks. Returns the new ids of all items, and for each old id of this
-/// rank the new id.
+/// Gives the distinct items of all ranks ids that are the same on all ranks. Returns the new ids of all items, and
+/// for each old id of this rank the new id.
 ///
 /// Each item is first sent to one rank, chosen by its hash, so that no rank receives an item from every other rank.
 pub(crate) fn unite<T: Clone + Ord + Hash + Serialize + DeserializeOwned>(

@@ -1,8 +1,8 @@
 //! Counts the rows of a table into cells.
 //!
-//! The rows of a table are pushed once, in any order. A counter holds the labels and the cells that are not empty: about 40 bytes for a
-//! counted cell and 80 bytes for a summed cell, however many rows fall into it. With [`Query::average_over`] it also holds the distinct values
-//! of that column at each place.
+//! The rows of a table are pushed once, in any order. A counter holds the labels and the cells that are not empty:
+//! about 40 bytes for a counted cell and 80 bytes for a summed cell, however many rows fall into it. With
+//! [`Query::average_over`] it also holds the distinct values of that column at each place.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
@@ -97,7 +97,8 @@ impl Counter {
         }
     }
 
-    /// Joins a team. Each rank is then given some rows of the table, and finally gets the cells of some places. All ranks get all labels.
+    /// Joins a team. Each rank is then given some rows of the table, and finally gets the cells of some places. All
+    /// ranks get all labels.
     pub fn join(&mut self, team: &Arc<dyn Team>) {
         self.team = Arc::clone(team);
     }
@@ -189,8 +190,8 @@ impl Counter {
         sums
     }
 
-    /// Agrees with the other ranks on the ids of all labels, and sends each cell to the rank that owns its place. Points of a grid get the
-    /// ids of their grid cells.
+    /// Agrees with the other ranks on the ids of all labels, and sends each cell to the rank that owns its place.
+    /// Points of a grid get the ids of their grid cells.
     fn distribute(&mut self, sums: Sums) -> Sums {
         let team = Arc::clone(&self.team);
         let new_ids: Vec<Option<Vec<u32>>> = self.axes.iter_mut().map(|axis| axis.settle(&*team)).collect();
@@ -300,7 +301,8 @@ impl Counter {
         })
     }
 
-    /// With [`Query::keep_rows`], returns whether each row is among those with most events. The tally counts the others as dropped.
+    /// With [`Query::keep_rows`], returns whether each row is among those with most events. The tally counts the
+    /// others as dropped.
     fn kept_rows(&mut self, cells: &Cells) -> Option<Vec<bool>> {
         let keep = self.query.keep_rows?;
         let axis = &self.axes[self.axes.len() - 3];

@@ -69,8 +69,8 @@ impl Events {
         self.cells.iter().map(|cell| cell.1).sum()
     }
 
-    /// Replaces the features by those of a model, in the order of the model. Leaves out the cells of all other features, and returns their
-    /// number.
+    /// Replaces the features by those of a model, in the order of the model. Leaves out the cells of all other
+    /// features, and returns their number.
     pub fn align(&mut self, names: &[String]) -> usize {
         let indices: FxHashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
         let new_index: Vec<Option<u32>> =

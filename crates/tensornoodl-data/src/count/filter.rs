@@ -105,7 +105,8 @@ impl Filter {
         columns
     }
 
-    /// Whether a row with this field meets the condition. `other` is the field of the second column, if the filter has one.
+    /// Whether a row with this field meets the condition. `other` is the field of the second column, if the filter
+    /// has one.
     pub(crate) fn keeps(&self, text: &str, other: Option<&str>) -> bool {
         let (text, right) = (text.trim(), other.unwrap_or(&self.right).trim());
         let order = match (text.parse::<f64>(), right.parse::<f64>()) {

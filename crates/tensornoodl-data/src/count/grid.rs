@@ -1,6 +1,7 @@
 //! Grids of cells in a plane.
 
-/// A grid of rectangular cells in a plane. Cells are numbered row by row from the lowest y, and within a row from the lowest x.
+/// A grid of rectangular cells in a plane. Cells are numbered row by row from the lowest y, and within a row from the
+/// lowest x.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
     /// Column of the table that holds x.

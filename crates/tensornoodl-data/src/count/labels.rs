@@ -26,10 +26,11 @@ impl Labels {
     }
 }
 
-/// Returns a tensor with the features of a model, in the order of the model, and the number of entries that were left out.
-///
-/// `features` are the labels of the features of `tensor`, `model` those of the model. Entries of features that the model does not have are left
+/// Returns a tensor with the features of a model, in the order of the model, and the number of entries that were left
 /// out.
+///
+/// `features` are the labels of the features of `tensor`, `model` those of the model. Entries of features that the
+/// model does not have are left out.
 ///
 /// # Errors
 /// [`Error::Tensor`] if the core crate refuses the tensor.
@@ -55,7 +56,8 @@ pub fn align(
     Ok((Tensor::from_fibers(shape, values, tensor.places().to_vec())?, left_out))
 }
 
-/// Sorts items by their labels: as numbers if all labels are numbers, as text otherwise. Labels of equal numbers are sorted as text.
+/// Sorts items by their labels: as numbers if all labels are numbers, as text otherwise. Labels of equal numbers are
+/// sorted as text.
 pub(crate) fn sort_labels<T>(items: &mut [T], label: impl Fn(&T) -> &str) {
     let number = |text: &str| text.parse().ok().filter(|number: &f64| number.is_finite());
     if items.iter().all(|item| number(label(item)).is_some()) {

@@ -29,7 +29,8 @@ pub struct Query {
     pub keep_rows: Option<usize>,
     /// Conditions that a row of the table must meet to count.
     pub filters: Vec<Filter>,
-    /// Whether rows and cols are the same people. If so, both axes have the same labels: the union of the labels of both.
+    /// Whether rows and cols are the same people. If so, both axes have the same labels: the union of the labels of
+    /// both.
     pub square: bool,
     /// Names for the labels of rows and cols.
     pub names: Option<Lookup>,
@@ -41,8 +42,9 @@ impl Query {
     /// Checks that the parts of the query fit together.
     ///
     /// # Errors
-    /// [`Error::Axis`] if the step, row or col axis is a grid and the query averages over a column, or if the row axis is a grid and the query
-    /// keeps the rows with most events. The cell of a point is known only at the end, when it is too late to average or to choose.
+    /// [`Error::Axis`] if the step, row or col axis is a grid and the query averages over a column, or if the row
+    /// axis is a grid and the query keeps the rows with most events. The cell of a point is known only at the end,
+    /// when it is too late to average or to choose.
     pub fn check(&self) -> Result<(), Error> {
         let grid = |axis: &Axis| matches!(axis, Axis::Grid(_));
         for axis in [&self.row, &self.col].into_iter().chain(&self.step).filter(|axis| grid(axis)) {

@@ -13,8 +13,8 @@ use crate::error::Error;
 /// An action on a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Replaces every z that is not zero by log2(z) + 1, which brings counts of very different size closer together. The action is made for
-    /// counts: 1/2 becomes 0, and smaller values become negative.
+    /// Replaces every z that is not zero by log2(z) + 1, which brings counts of very different size closer together.
+    /// The action is made for counts: 1/2 becomes 0, and smaller values become negative.
     Log2,
     /// Divides everything by the largest magnitude.
     Scale,
@@ -73,7 +73,8 @@ impl Recipe {
         self.apply_in(&Solo, tensor)
     }
 
-    /// Applies all actions to a tensor whose fibers are distributed over the ranks of a team. All ranks call this function together.
+    /// Applies all actions to a tensor whose fibers are distributed over the ranks of a team. All ranks call this
+    /// function together.
     ///
     /// # Errors
     /// As [`Recipe::apply`]. If one rank has an error, all ranks return an error.

@@ -69,20 +69,23 @@ pub fn read_share(path: &Path, query: Query, team: &Arc<dyn Team>) -> Result<Eve
     })
 }
 
-/// Reads and counts a table that comes in Apache Arrow record batches. `name` is the name of the table in messages, which count rows as lines.
+/// Reads and counts a table that comes in Apache Arrow record batches. `name` is the name of the table in messages,
+/// which count rows as lines.
 ///
-/// A field is the text that CSV would have. It is empty for null and NaN, and the time in UTC for a column with a time zone. The type
-/// [`RecordBatchReader`] is part of this interface because programs exchange tables with it.
+/// A field is the text that CSV would have. It is empty for null and NaN, and the time in UTC for a column with a
+/// time zone. The type [`RecordBatchReader`] is part of this interface because programs exchange tables with it.
 ///
 /// # Errors
-/// If the query contradicts itself, a column is missing or has a type that is not supported, the stream fails, or no row counts.
+/// If the query contradicts itself, a column is missing or has a type that is not supported, the stream fails, or no
+/// row counts.
 pub fn read_batches(batches: impl RecordBatchReader, name: &str, query: Query) -> Result<Events, Error> {
     query.check()?;
     let team: Arc<dyn Team> = Arc::new(Solo);
     count_share(name, query, &team, false, |columns, push| arrow::rows(batches, name, columns, push))
 }
 
-/// Pushes the rows of a CSV file to a counter. The first line has the names of the columns, and `file` is the name of the file in messages.
+/// Pushes the rows of a CSV file to a counter. The first line has the names of the columns, and `file` is the name of
+/// the file in messages.
 ///
 /// # Errors
 /// If a column is missing or a row cannot be parsed.

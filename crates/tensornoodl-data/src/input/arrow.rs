@@ -50,7 +50,8 @@ fn refused(file: &str, column: &str, kind: &DataType) -> Error {
 
 /// Pushes the rows of record batches.
 ///
-/// A field is the text that CSV would have. It is empty for null and NaN, and the time in UTC for a column with a time zone.
+/// A field is the text that CSV would have. It is empty for null and NaN, and the time in UTC for a column with a
+/// time zone.
 pub(crate) struct BatchPusher<'a, 'b> {
     file: &'a str,
     push: &'a mut Push<'b>,
@@ -288,8 +289,8 @@ fn number(out: &mut Vec<u8>, value: impl Display) {
 
 /// Writes a floating-point number.
 ///
-/// A whole number has no decimal point, so it is the same label as in a column of integers. NaN is empty, because tables without nulls use it
-/// for missing values.
+/// A whole number has no decimal point, so it is the same label as in a column of integers. NaN is empty, because
+/// tables without nulls use it for missing values.
 fn float<T: Copy + Display + UpperExp + Into<f64>>(out: &mut Vec<u8>, value: T) {
     let number: f64 = value.into();
     match number.abs() {
@@ -324,8 +325,8 @@ fn day(out: &mut Vec<u8>, value: i64, days: i64) {
     }
 }
 
-/// Writes a date and time, given in units since 1 January 1970, where a second has `per_second` units. Writes the number `value` if the
-/// calendar does not reach that far.
+/// Writes a date and time, given in units since 1 January 1970, where a second has `per_second` units. Writes the
+/// number `value` if the calendar does not reach that far.
 fn timestamp(out: &mut Vec<u8>, value: i64, per_second: i64) {
     let (seconds, part) = (value.div_euclid(per_second), value.rem_euclid(per_second));
     let midnight = date_of(seconds.div_euclid(86_400)).map(|date| date.to_datetime(Time::midnight()));
@@ -337,8 +338,8 @@ fn timestamp(out: &mut Vec<u8>, value: i64, per_second: i64) {
     }
 }
 
-/// Writes a time of day with `digits` digits after the seconds, given in units of the last digit. Writes the number `value` if it is not
-/// within a day.
+/// Writes a time of day with `digits` digits after the seconds, given in units of the last digit. Writes the number
+/// `value` if it is not within a day.
 fn time_of_day(out: &mut Vec<u8>, value: i64, digits: usize) {
     let per_second = 10_i64.pow(digits as u32);
     let (seconds, part) = (value.div_euclid(per_second), value.rem_euclid(per_second));

@@ -19,7 +19,8 @@ pub(crate) enum Format {
 /// The first bytes of a Parquet file.
 const PARQUET: &[u8] = b"PAR1";
 
-/// Whether a file is an array according to its name: .npy, .npz, .tns or .tns.gz. Its columns are [`ARRAY_COLUMNS`](crate::table::ARRAY_COLUMNS).
+/// Whether a file is an array according to its name: .npy, .npz, .tns or .tns.gz. Its columns are
+/// [`ARRAY_COLUMNS`](crate::table::ARRAY_COLUMNS).
 pub fn is_array(path: &Path) -> bool {
     matches!(by_name(path), Format::Npy | Format::Npz | Format::Tns)
 }

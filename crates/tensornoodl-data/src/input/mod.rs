@@ -1,6 +1,7 @@
 //! Reads files: opens them, recognizes their format, and yields their rows.
 //!
-//! A reader calls a function of type [`row::Push`] with the fields of each row. A reader does not know what the rows are counted into.
+//! A reader calls a function of type [`row::Push`] with the fields of each row. A reader does not know what the rows
+//! are counted into.
 
 pub(crate) mod arrow;
 pub(crate) mod csv;

@@ -1,7 +1,8 @@
 //! Reads NumPy arrays: `.npy`, and `.npz` with one array, or with fibers and their places.
 //!
-//! An array is streamed entry by entry and never held, so only entries that are not zero take memory, whatever the header says. Each rank of
-//! a team reads a part of a `.npy` file; a `.npz` file can be compressed, so every rank reads all of it.
+//! An array is streamed entry by entry and never held, so only entries that are not zero take memory, whatever the
+//! header says. Each rank of a team reads a part of a `.npy` file; a `.npz` file can be compressed, so every rank
+//! reads all of it.
 
 use std::fmt::Write;
 use std::io::{self, Read, Seek};
@@ -205,7 +206,8 @@ impl<'a, R: Read> Array<'a, R> {
         count.ok_or_else(|| self.name.broken("its header declares more entries than a file can hold"))
     }
 
-    /// Calls `take` with the index and the value of every entry, in the order of the file. `axes` names the axes that are expected.
+    /// Calls `take` with the index and the value of every entry, in the order of the file. `axes` names the axes that
+    /// are expected.
     fn entries<const N: usize>(
         mut self,
         axes: &str,
@@ -292,8 +294,9 @@ const MAX_HEADER: usize = 10_000;
 
 /// Reads the header.
 ///
-/// The header is a Python expression, and a parser of Python expressions takes time and stack that double with every nested bracket. The
-/// header of an array of numbers has one pair of each kind of brackets, so any other header is refused before it is parsed.
+/// The header is a Python expression, and a parser of Python expressions takes time and stack that double with every
+/// nested bracket. The header of an array of numbers has one pair of each kind of brackets, so any other header is
+/// refused before it is parsed.
 fn read_header(input: &mut impl Read, name: Name<'_>) -> Result<Header, Error> {
     let broken = || name.broken("it does not start with the header of a NumPy array");
     let mut start = [0; 8];

@@ -27,13 +27,15 @@ use crate::input::row::{Push, positions};
 /// Number of rows of a batch.
 const BATCH: usize = 1 << 13;
 
-/// The largest size in bytes of values of a fixed length. The reader allocates memory for a whole batch of them, even if the file has none.
+/// The largest size in bytes of values of a fixed length. The reader allocates memory for a whole batch of them, even
+/// if the file has none.
 const MAX_FIXED_LENGTH: i32 = 1 << 12;
 
 /// Pushes the rows that this rank reads. Messages count rows as lines.
 ///
 /// # Errors
-/// If the file is damaged, a codec is not built in, a column is missing or has a type that is not supported, or `push` fails.
+/// If the file is damaged, a codec is not built in, a column is missing or has a type that is not supported, or
+/// `push` fails.
 pub(crate) fn rows(
     input: File,
     file: &str,
@@ -179,7 +181,8 @@ fn check_lengths(schema: &Type, positions: &[usize]) -> Result<(), ParquetError>
     Ok(())
 }
 
-/// Returns the schema with bytes instead of text. [`BatchPusher`] checks that they are UTF-8, and names the row that is not.
+/// Returns the schema with bytes instead of text. [`BatchPusher`] checks that they are UTF-8, and names the row that
+/// is not.
 fn without_text(schema: &Type) -> Result<Type, ParquetError> {
     let field = |field: &Arc<Type>| {
         let info = field.get_basic_info();
@@ -197,7 +200,8 @@ fn without_text(schema: &Type) -> Result<Type, ParquetError> {
 
 /// Checks the sizes of the dictionaries of some row groups.
 ///
-/// A dictionary cannot have more values than bytes. The Parquet crate would allocate memory for as many values as the file declares.
+/// A dictionary cannot have more values than bytes. The Parquet crate would allocate memory for as many values as the
+/// file declares.
 fn check_dictionaries(
     reader: &SerializedFileReader<File>,
     groups: &[usize],
@@ -231,9 +235,8 @@ thread_local! {
 
 /// Returns the result of `work`, or none if it panics. No message is printed about the panic.
 ///
-/// The Parquet crate panics for some files whose parts contradict each other, and only reading a file shows whether it is one of them. The
-/// values that `work`
-/// was changing when it panicked must not be used afterwards.
+/// The Parquet crate panics for some files whose parts contradict each other, and only reading a file shows whether
+/// it is one of them. The values that `work` was changing when it panicked must not be used afterwards.
 fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     static SILENCE: Once = Once::new();
     SILENCE.call_once(|| {

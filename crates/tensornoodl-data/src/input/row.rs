@@ -17,7 +17,8 @@ pub struct At<'a> {
 /// The function that a reader calls for each row, with one field for each column that was asked for.
 pub(crate) type Push<'a> = dyn FnMut(&[&str], At<'_>) -> Result<(), Error> + 'a;
 
-/// The largest number of characters of a value that a message quotes. A value can be anything, and a message is one line.
+/// The largest number of characters of a value that a message quotes. A value can be anything, and a message is one
+/// line.
 const QUOTED: usize = 40;
 
 /// Shortens a value for a message.

@@ -1,8 +1,9 @@
 //! Divides a text file among the ranks of a team: each rank reads the records that start in its own range of bytes.
 //!
-//! A line end inside quotes does not end a record of CSV, and whether a quote is open depends on everything before it. So every rank first
-//! computes what its bytes do to a parser, for every state in which the parser can reach them. Composed in the order of the ranks, these effects
-//! give the state in which a parser reaches the range of each rank.
+//! A line end inside quotes does not end a record of CSV, and whether a quote is open depends on everything before
+//! it. So every rank first computes what its bytes do to a parser, for every state in which the parser can reach
+//! them. Composed in the order of the ranks, these effects give the state in which a parser reaches the range of each
+//! rank.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -21,7 +22,8 @@ use crate::input::open::{self, GZIP};
 pub(crate) enum Share {
     /// The whole file: there is one rank.
     Whole,
-    /// The whole file, of which the rank takes every n-th row, where n is the number of ranks. Compressed files are shared this way.
+    /// The whole file, of which the rank takes every n-th row, where n is the number of ranks. Compressed files are
+    /// shared this way.
     EveryNth,
     /// The records in a range of bytes, after a header that every rank reads.
     Records {
@@ -57,7 +59,8 @@ type Effect = [State; 4];
 const NO_EFFECT: Effect = [START, PLAIN, QUOTED, CLOSED];
 
 impl Text {
-    /// Returns the state after a byte. As in the crate csv, a quote opens a field only at its start, and is doubled inside.
+    /// Returns the state after a byte. As in the crate csv, a quote opens a field only at its start, and is doubled
+    /// inside.
     fn next(self, state: State, byte: u8) -> State {
         match (state, byte) {
             (_, b'"') if self == Text::Lines => PLAIN,
@@ -229,7 +232,8 @@ impl Scanner<'_> {
 
     /// Finds the first record that starts in the bytes of this rank, which a parser reaches in the state `state`.
     ///
-    /// A record belongs to the rank where it starts. The first record of CSV is the header, so the records of rank 0 start after it.
+    /// A record belongs to the rank where it starts. The first record of CSV is the header, so the records of rank 0
+    /// start after it.
     fn first_record(&mut self, mut state: State, mut lines: u64) -> io::Result<Start> {
         let is_first = self.team.rank() == 0;
         if self.text == Text::Lines && is_first {

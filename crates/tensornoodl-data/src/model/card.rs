@@ -89,14 +89,15 @@ impl Card {
         }
     }
 
-    /// Returns the index in the model of each of these rows and cols. Labels that the model does not have are appended to the
-    /// model.
+    /// Returns the index in the model of each of these rows and cols. Labels that the model does not have are
+    /// appended to the model.
     pub fn place(&mut self, rows: &[String], cols: &[String]) -> [Vec<u32>; 2] {
         [place(&mut self.rows, &mut self.row_groups, rows), place(&mut self.cols, &mut self.col_groups, cols)]
     }
 }
 
-/// Returns the index of each label among the known labels. New labels are added, with an empty group if there are groups.
+/// Returns the index of each label among the known labels. New labels are added, with an empty group if there are
+/// groups.
 fn place(known: &mut Vec<String>, groups: &mut Vec<String>, labels: &[String]) -> Vec<u32> {
     if known.starts_with(labels) {
         return (0..labels.len() as u32).collect();

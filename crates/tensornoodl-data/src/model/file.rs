@@ -1,5 +1,5 @@
-//! The model file: one safetensors file with the patterns, the factors of every step, and a JSON document with labels, settings and history.
-//! Python reads it with the package safetensors.
+//! The model file: one safetensors file with the patterns, the factors of every step, and a JSON document with
+//! labels, settings and history. Python reads it with the package safetensors.
 //!
 //! | tensor | type | content |
 //! | --- | --- | --- |
@@ -69,8 +69,8 @@ impl Model {
     /// Reads a model from the bytes of a file. `file` is the name of the file in messages.
     ///
     /// # Errors
-    /// [`Error::Format`] if the bytes are not a model, or if the parts of the model do not fit together. The bytes can come from anybody: this
-    /// function does not panic.
+    /// [`Error::Format`] if the bytes are not a model, or if the parts of the model do not fit together. The bytes
+    /// can come from anybody: this function does not panic.
     pub fn from_bytes(bytes: &[u8], file: &str) -> Result<Model, Error> {
         let reader = Reader::new(bytes, file)?;
         let card = reader.card()?;

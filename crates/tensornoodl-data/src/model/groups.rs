@@ -7,7 +7,8 @@ use tensornoodl::{Factors, Sparse};
 
 use crate::model::learn::Model;
 
-/// The threshold of membership: factors below this share of the largest factor do not belong to a group, as in the paper (app:enron).
+/// The threshold of membership: factors below this share of the largest factor do not belong to a group, as in the
+/// paper (app:enron).
 pub const MEMBER: f64 = 0.05;
 
 /// Rows and cols that share a pattern, strongest first.
@@ -28,7 +29,8 @@ pub struct Group {
 pub struct Known {
     /// Name of the known group.
     pub name: String,
-    /// Number of members that do not belong to the known group, or whose group is not known: the paper's false positives.
+    /// Number of members that do not belong to the known group, or whose group is not known: the paper's false
+    /// positives.
     pub others: usize,
     /// Number of all members, where a row and a col with the same label count once: the paper's cluster size.
     pub size: usize,
@@ -37,13 +39,14 @@ pub struct Known {
 impl Model {
     /// Returns the rows (or cols) that take part in a pattern over all steps, strongest first.
     ///
-    /// `of` selects the row factors or the col factors. Each index comes with the root of the sum of its squared factors, with the sign of the
-    /// factor of largest magnitude.
+    /// `of` selects the row factors or the col factors. Each index comes with the root of the sum of its squared
+    /// factors, with the sign of the factor of largest magnitude.
     pub fn leading(&self, pattern: usize, of: impl Fn(&Factors) -> &Sparse) -> Vec<(usize, f64)> {
         self.leading_in(0..self.factors.len(), pattern, of)
     }
 
-    /// Returns the rows (or cols) that take part in a pattern over a range of steps, strongest first, as [`Model::leading`] does for all steps.
+    /// Returns the rows (or cols) that take part in a pattern over a range of steps, strongest first, as
+    /// [`Model::leading`] does for all steps.
     ///
     /// # Panics
     /// If the range reaches beyond the steps of the model.
@@ -69,7 +72,8 @@ impl Model {
         leading
     }
 
-    /// Returns the groups of rows and cols that share a pattern in the last step. Groups that hold more of the pattern come first.
+    /// Returns the groups of rows and cols that share a pattern in the last step. Groups that hold more of the
+    /// pattern come first.
     pub fn groups(&self, pattern: usize) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         for factors in self.factors.last().into_iter().chain(&self.blocks) {

@@ -1,4 +1,5 @@
-//! `noodl-lab pairs`: the start that the paper names (Arora and others, 2015), for comparison with the search of `check`.
+//! `noodl-lab pairs`: the start that the paper names (Arora and others, 2015), for comparison with the search of
+//! `check`.
 
 use std::io::{self, Write};
 use std::path::PathBuf;

@@ -72,8 +72,8 @@ pub(crate) struct Args {
     /// Seed of all random draws.
     #[arg(long, default_value_t = 42, help_heading = "What is planted")]
     seed: u64,
-    /// Start near the true dictionary (near), or without a dictionary (data): the patterns, their number and all parameters are then
-    /// found in the data.
+    /// Start near the true dictionary (near), or without a dictionary (data): the patterns, their number and all
+    /// parameters are then found in the data.
     #[arg(long, value_enum, default_value_t = StartFrom::Near, help_heading = "Method")]
     start: StartFrom,
     /// Distance of each column of A(0) from the true column, at least 0 and below 2 [default: 2/ln n, at most 1].
@@ -97,8 +97,8 @@ pub(crate) struct Args {
     /// Fibers to learn from: all, or the independent ones at row = col, as in the theory.
     #[arg(long, value_enum, default_value_t = SampleSet::All, help_heading = "Method")]
     samples: SampleSet,
-    /// Smallest magnitude of a true code [default: what --row-values, --col-values and --scale imply]. With --start data, in
-    /// units of the smallest code found.
+    /// Smallest magnitude of a true code [default: what --row-values, --col-values and --scale imply]. With --start
+    /// data, in units of the smallest code found.
     #[arg(long, help_heading = "Method")]
     code_floor: Option<f64>,
     /// Step size of IHT.
@@ -113,7 +113,8 @@ pub(crate) struct Args {
     /// IHT stops when the relative change is at most this; with 0 it makes all iterations.
     #[arg(long, default_value = "1e-14", value_name = "TOLERANCE", help_heading = "Method")]
     code_tolerance: f64,
-    /// Share of the past that the adaptive rule forgets with every tensor, at least 0 and below 1; for patterns that drift.
+    /// Share of the past that the adaptive rule forgets with every tensor, at least 0 and below 1; for patterns that
+    /// drift.
     #[arg(long, default_value_t = 0.0, value_name = "SHARE", help_heading = "Method")]
     forgetting: f64,
     /// Stop when the relative error of A is at most this; at least 0 and below 1.
@@ -303,8 +304,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Learns from one tensor after the other until the tolerance or the maximum number of steps is reached. At least one tensor
-    /// is learned: without it there are no codes and no factors to measure.
+    /// Learns from one tensor after the other until the tolerance or the maximum number of steps is reached. At least
+    /// one tensor is learned: without it there are no codes and no factors to measure.
     fn learn(&mut self, stdout: &mut StdoutLock<'_>) -> anyhow::Result<()> {
         let (args, speaks) = (self.args, self.team.rank() == 0);
         let goal = Goal { tolerance: args.tolerance, max_steps: args.max_steps };

@@ -1,4 +1,5 @@
-//! Alternating least squares for the CP factorization of one tensor, plain and orthogonalized (Sharan and Valiant 2017).
+//! Alternating least squares for the CP factorization of one tensor, plain and orthogonalized (Sharan and Valiant
+//! 2017).
 //!
 //! ```text
 //! A <- Z_(1) (C . B) (C'C * B'B)^-1,   and so on for B and C
@@ -20,8 +21,8 @@ pub struct Als {
     pub most_sweeps: usize,
     /// The sweeps end when the change of A, |A' - A|_F / |A|_F, is at most this.
     pub tolerance: f64,
-    /// Number of first sweeps that make the columns of each factor orthogonal. They need at most as many patterns as the shortest axis
-    /// is long.
+    /// Number of first sweeps that make the columns of each factor orthogonal. They need at most as many patterns as
+    /// the shortest axis is long.
     pub orthogonal_sweeps: usize,
 }
 
@@ -56,7 +57,8 @@ pub fn als(tensor: &Tensor<'_>, cp: &mut Cp, options: Als) -> usize {
     options.most_sweeps
 }
 
-/// Returns M V^-1 for M (length x m) and V (m x m). V is singular where patterns have vanished, so a small ridge is added.
+/// Returns M V^-1 for M (length x m) and V (m x m). V is singular where patterns have vanished, so a small ridge is
+/// added.
 fn solve(right: &[f64], v: &[f64]) -> Vec<f64> {
     let m = v.len().isqrt();
     let length = right.len() / m.max(1);

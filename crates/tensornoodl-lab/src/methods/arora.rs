@@ -1,8 +1,8 @@
 //! Arora, Ge, Ma and Moitra, "Simple, efficient, and neural algorithms for sparse coding" (2015).
 //!
 //! Codes are one hard threshold, x = HT_{C/2}(A'y). The gradient of pattern i is the mean of (y - A x) sign(x_i): the
-//! codes are biased by the parts of the other patterns of a fiber along A_i, and so is the limit. The unbiased method computes
-//! separate codes for pattern i, in a dictionary B(i) whose other columns have no part along A_i:
+//! codes are biased by the parts of the other patterns of a fiber along A_i, and so is the limit. The unbiased method
+//! computes separate codes for pattern i, in a dictionary B(i) whose other columns have no part along A_i:
 //!
 //! ```text
 //! x(i) = HT_{C/2}(B(i)'y),   (B(i)'y)_l = d_l - G_il d_i,   d = A'y,  G = A'A

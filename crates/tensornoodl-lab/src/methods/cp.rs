@@ -1,7 +1,7 @@
 //! CP factors of one tensor, and the three products that all methods for one tensor need.
 //!
-//! Z is given by its non-zero fibers Y: Z_(1) (C . B) is Y W' with w_f = B_j * C_k at the place (j, k) of fiber f, and the other two
-//! products follow from A'Y, so no unfolding is formed. Zeros of the tensor count as data.
+//! Z is given by its non-zero fibers Y: Z_(1) (C . B) is Y W' with w_f = B_j * C_k at the place (j, k) of fiber f,
+//! and the other two products follow from A'Y, so no unfolding is formed. Zeros of the tensor count as data.
 
 use tensornoodl::{Codes, Dictionary, Error, Factors, Shape, Sparse, Tensor};
 
@@ -75,8 +75,8 @@ impl Cp {
         Codes::new(matrix, tensor)
     }
 
-    /// Returns the relative fit |Z - sum A_i o B_i o C_i|_F / |Z|_F, summed place by place: a difference of sums of squares would cancel
-    /// to 1e-8.
+    /// Returns the relative fit |Z - sum A_i o B_i o C_i|_F / |Z|_F, summed place by place: a difference of sums of
+    /// squares would cancel to 1e-8.
     pub fn fit(&self, tensor: &Tensor<'_>) -> f64 {
         let Shape { features: n, rows, cols } = self.shape;
         let energy = dot(tensor.values(), tensor.values());

@@ -1,24 +1,26 @@
-//! Fu, Huang, Ma, Sidiropoulos and Bro, "Joint tensor factorization and outlying slab suppression with applications" (2015).
+//! Fu, Huang, Ma, Sidiropoulos and Bro, "Joint tensor factorization and outlying slab suppression with applications"
+//! (2015).
 //!
 //! ```text
 //! minimise over A, B, C >= 0   sum_k (|Z_k - A diag(c_k) B'|_F^2 + eps)^(p/2) + lambda (|A|_1 + |B|_F^2 + |C|_F^2)
 //! ```
 //!
-//! where Z_k are the slabs along the third axis. From the original: the first term with 0 < p <= 1, and its alternating minimization. The
-//! weights of slabs are those of reweighted least squares, w_k = p/2 (|Z_k - A diag(c_k) B'|_F^2 + eps)^(p/2 - 1) in every sweep. They define a
-//! quadratic that touches the objective from above, so that the objective never rises. The TensorNOODL paper describes the method with one
-//! sparse factor and bounded Frobenius norms of the others.
+//! where Z_k are the slabs along the third axis. From the original: the first term with 0 < p <= 1, and its
+//! alternating minimization. The weights of slabs are those of reweighted least squares, w_k = p/2 (|Z_k - A
+//! diag(c_k) B'|_F^2 + eps)^(p/2 - 1) in every sweep. They define a quadratic that touches the objective from above,
+//! so that the objective never rises. The TensorNOODL paper describes the method with one sparse factor and bounded
+//! Frobenius norms of the others.
 //!
-//! Chosen here, because the original text on Enron was not available: p, eps, lambda, the starts, and the solver of a factor, which
-//! goes through its columns,
+//! Chosen here, because the original text on Enron was not available: p, eps, lambda, the starts, and the solver of a
+//! factor, which goes through its columns,
 //!
 //! ```text
 //! f_i <- max(0, (M_i - sum_{j != i} f_j V_ji - lambda/2) / V_ii)   for the l1 norm,
 //! f_i <- max(0, (M_i - sum_{j != i} f_j V_ji) / (V_ii + lambda))   for the Frobenius norm.
 //! ```
 //!
-//! One lambda is enough: scale moves freely between the factors, so that of three lambdas only lambda_a^2 lambda_b lambda_c would
-//! matter. Z is given by its entries, and no unfolding is formed; zeros count as data.
+//! One lambda is enough: scale moves freely between the factors, so that of three lambdas only lambda_a^2 lambda_b
+//! lambda_c would matter. Z is given by its entries, and no unfolding is formed; zeros count as data.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -37,11 +39,11 @@ pub struct Fu {
     pub groups: usize,
     /// The exponent p, above 0 and at most 2; at 2 all slabs have the weight 1.
     pub p: f64,
-    /// The eps of the objective, above 0: slabs with smaller residuals gain no more weight. Residuals are differences of sums, so far
-    /// smaller ones are rounding errors.
+    /// The eps of the objective, above 0: slabs with smaller residuals gain no more weight. Residuals are differences
+    /// of sums, so far smaller ones are rounding errors.
     pub eps: f64,
-    /// The weight lambda of the penalties, at least 0. It must be chosen for the data and for p: the larger it is, the fewer members a
-    /// group has.
+    /// The weight lambda of the penalties, at least 0. It must be chosen for the data and for p: the larger it is,
+    /// the fewer members a group has.
     pub lambda: f64,
     /// Whether A, B and C have the l1 norm; otherwise they have the squared Frobenius norm.
     pub sparse: [bool; 3],
@@ -85,7 +87,8 @@ pub struct FuFit {
     pub weights: Vec<f64>,
 }
 
-/// Factorizes from several random starts. Each start is fitted without lambda first: with lambda, groups of a random start vanish.
+/// Factorizes from several random starts. Each start is fitted without lambda first: with lambda, groups of a random
+/// start vanish.
 ///
 /// # Errors
 /// If an option is out of range or an entry lies outside the shape.
@@ -153,7 +156,8 @@ fn check(entries: &[Entry], shape: [usize; 3], start: &[Vec<f64>; 3], options: &
     Ok(())
 }
 
-/// Number of cycles over the columns of a factor: after one cycle, columns of a random start are still zero, and stay zero.
+/// Number of cycles over the columns of a factor: after one cycle, columns of a random start are still zero, and stay
+/// zero.
 const CYCLES: usize = 10;
 
 struct Problem<'p> {
@@ -210,8 +214,8 @@ impl Problem<'_> {
         }
     }
 
-    /// Moves scale between the factors of a group to where the penalties P are least: degree times P is then the same for
-    /// all three. The updates alone would take thousands of sweeps to get there.
+    /// Moves scale between the factors of a group to where the penalties P are least: degree times P is then the same
+    /// for all three. The updates alone would take thousands of sweeps to get there.
     fn balance(&self, factors: &mut [Vec<f64>; 3]) {
         let degrees = self.options.sparse.map(|sparse| if sparse { 1.0 } else { 2.0 });
         let mean = |x: [f64; 3]| x.iter().zip(degrees).map(|(x, degree)| x / degree).sum::<f64>();

@@ -44,9 +44,9 @@ impl Lasso<'_> {
         Lasso { dictionary, gram, lipschitz }
     }
 
-    /// Returns the codes of a tensor for each lambda. Lambdas must decrease: the codes of one lambda are the start for the next. The path
-    /// ends before the first lambda at which a code does not converge: if the dictionary is slightly wrong, small lambdas fit its error
-    /// by hundreds of useless codes.
+    /// Returns the codes of a tensor for each lambda. Lambdas must decrease: the codes of one lambda are the start
+    /// for the next. The path ends before the first lambda at which a code does not converge: if the dictionary is
+    /// slightly wrong, small lambdas fit its error by hundreds of useless codes.
     pub fn path(&self, tensor: &Tensor<'_>, lambdas: &[f64], solver: Solver) -> Vec<Codes> {
         let m = self.dictionary.patterns();
         // The number of lambdas at which all codes so far have converged.
@@ -119,8 +119,8 @@ impl Lasso<'_> {
         (sparse(&x), false)
     }
 
-    /// Descends along one coordinate after the other. Columns have unit length, so the best x_i with all other entries fixed is
-    /// shrink(c_i + x_i, lambda) for c = d - G x.
+    /// Descends along one coordinate after the other. Columns have unit length, so the best x_i with all other
+    /// entries fixed is shrink(c_i + x_i, lambda) for c = d - G x.
     fn descend(&self, d: &[f64], lambda: f64, start: Vec<(u32, f64)>) -> Solved {
         let m = d.len();
         let mut c = self.correlations(d, &start);

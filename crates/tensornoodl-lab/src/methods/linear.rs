@@ -57,8 +57,8 @@ pub(crate) fn add(y: &mut [f64], a: f64, x: &[f64]) {
     y.iter_mut().zip(x).for_each(|(y, x)| *y += a * x);
 }
 
-/// Works on blocks of fibers in parallel: `work` gets the index of the first fiber of a block and A'Y of the block. Returns the results
-/// in order.
+/// Works on blocks of fibers in parallel: `work` gets the index of the first fiber of a block and A'Y of the block.
+/// Returns the results in order.
 pub(crate) fn by_blocks<T: Send>(
     dictionary: &Dictionary,
     tensor: &Tensor<'_>,

@@ -7,10 +7,11 @@
 //! beta = (theta + 1 - p) / (theta + 1),   theta = t p for t < p, then p^2 + t - p
 //! ```
 //!
-//! They start as t0 I and t0 A(0): without that, a pattern that no fiber has shown yet is moved far by the first small
-//! code that the Lasso gives it by mistake. The dictionary minimizes the quadratic that E and F define, by block coordinate
-//! descent on its columns. One difference from the original: columns have length one, where the original bounds their length by one. The
-//! errors of A compare unit columns, and with sparse codes the original columns have length one too.
+//! They start as t0 I and t0 A(0): without that, a pattern that no fiber has shown yet is moved far by the first
+//! small code that the Lasso gives it by mistake. The dictionary minimizes the quadratic that E and F define, by
+//! block coordinate descent on its columns. One difference from the original: columns have length one, where the
+//! original bounds their length by one. The errors of A compare unit columns, and with sparse codes the original
+//! columns have length one too.
 
 use tensornoodl::{Codes, Dictionary, Error, Tensor};
 

@@ -19,8 +19,8 @@ pub trait Method {
     /// If the tensor has another number of features than the dictionary.
     fn encode(&self, tensor: &Tensor<'_>) -> Result<Codes, Error>;
 
-    /// Returns the codes that the last tensor was learned with, and the relative fit of the tensor. None if the method does not keep
-    /// them.
+    /// Returns the codes that the last tensor was learned with, and the relative fit of the tensor. None if the
+    /// method does not keep them.
     fn last(&self) -> Option<(&Codes, f64)> {
         None
     }

@@ -7,9 +7,10 @@
 //! | [`Arora`] | one hard threshold of A'y | the paper's gradient, with or without bias | Arora, Ge, Ma, Moitra 2015 |
 //! | [`Mairal`] | Lasso | block coordinate descent on accumulated moments | Mairal, Bach, Ponce, Sapiro 2009 |
 //!
-//! These four learn from one tensor after the other and start from the same A(0). Codes of [`Arora`] and [`Mairal`] are also
-//! recovered afterwards by the [`lasso`], as the paper does it. Methods for one tensor as a whole: [`als()`] (CP-ALS,
-//! Orth-ALS), [`power()`] (tensor power with clustering, truncated power) and [`fu()`] (groups of people with weights of months).
+//! These four learn from one tensor after the other and start from the same A(0). Codes of [`Arora`] and [`Mairal`]
+//! are also recovered afterwards by the [`lasso`], as the paper does it. Methods for one tensor as a whole: [`als()`]
+//! (CP-ALS, Orth-ALS), [`power()`] (tensor power with clustering, truncated power) and [`fu()`] (groups of people
+//! with weights of months).
 
 mod als;
 mod arora;

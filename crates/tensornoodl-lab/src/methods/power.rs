@@ -1,6 +1,6 @@
-//! The tensor power method with clustering, for one tensor: Anandkumar, Ge and Janzamin, "Learning overcomplete latent variable
-//! models through tensor methods" (2015), and with truncation Sun, Lu, Liu and Cheng, "Provable sparse tensor decomposition"
-//! (2017).
+//! The tensor power method with clustering, for one tensor: Anandkumar, Ge and Janzamin, "Learning overcomplete
+//! latent variable models through tensor methods" (2015), and with truncation Sun, Lu, Liu and Cheng, "Provable
+//! sparse tensor decomposition" (2017).
 //!
 //! Rank-1 terms are refined from many starts,
 //!
@@ -8,9 +8,10 @@
 //! a <- Z(., b, c) / |.|,   b <- Z(a, ., c) / |.|,   c <- Z(a, b, .) / |.|
 //! ```
 //!
-//! With truncation, all but the largest entries of b and c are set to zero after each update. Of the refined terms, the strongest is
-//! taken and similar ones are dropped, until m terms are taken. Where factors are not orthogonal this leaves a bias, which the first
-//! method removes by coordinate descent (the authors call it "removing the residual").
+//! With truncation, all but the largest entries of b and c are set to zero after each update. Of the refined terms,
+//! the strongest is taken and similar ones are dropped, until m terms are taken. Where factors are not orthogonal
+//! this leaves a bias, which the first method removes by coordinate descent (the authors call it "removing the
+//! residual").
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -22,7 +23,8 @@ use crate::methods::linear::{add, dot, entrywise, normalize};
 /// Options of the power method.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Power {
-    /// Number of starts: one half is random, the other half is the leading singular pair of Z(theta, ., .) for a random theta.
+    /// Number of starts: one half is random, the other half is the leading singular pair of Z(theta, ., .) for a
+    /// random theta.
     pub starts: usize,
     /// Number of sweeps over the three factors.
     pub sweeps: usize,
@@ -34,8 +36,8 @@ pub struct Power {
     pub seed: u64,
 }
 
-/// Terms whose patterns have a larger cosine count as equal. Only A is compared: patterns are incoherent, but sparse row and col factors
-/// of different patterns may coincide.
+/// Terms whose patterns have a larger cosine count as equal. Only A is compared: patterns are incoherent, but sparse
+/// row and col factors of different patterns may coincide.
 const SIMILAR: f64 = 0.5;
 
 /// Number of sweeps for the singular pairs of the starts.

@@ -1,7 +1,7 @@
 //! One tensor as a whole, by the methods of the paper's Table 1 that do not learn from streams.
 //!
-//! A stream gives these methods no more than one tensor does: B and C are new in each tensor, so the tensors Z(1) .. Z(T) side by
-//! side have m T terms, not m. All methods, and TensorNOODL, get the first tensor.
+//! A stream gives these methods no more than one tensor does: B and C are new in each tensor, so the tensors Z(1) ..
+//! Z(T) side by side have m T terms, not m. All methods, and TensorNOODL, get the first tensor.
 
 use std::time::Instant;
 

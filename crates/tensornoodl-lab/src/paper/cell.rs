@@ -127,9 +127,11 @@ pub struct Outcome {
     pub error_a: f64,
     /// The method's own codes of the last tensor.
     pub own: Recovered,
-    /// Lasso codes of the last tensor with the best of ten lambdas, chosen by the truth. None if the last tensor is empty.
+    /// Lasso codes of the last tensor with the best of ten lambdas, chosen by the truth. None if the last tensor is
+    /// empty.
     pub lasso_oracle: Option<Recovered>,
-    /// Lasso codes of the last tensor with the lambda that the Bayesian information criterion chooses, without the truth.
+    /// Lasso codes of the last tensor with the lambda that the Bayesian information criterion chooses, without the
+    /// truth.
     pub lasso_honest: Option<Recovered>,
     /// Mean time of learning from a tensor, in seconds.
     pub seconds_per_step: f64,
@@ -151,14 +153,15 @@ const MOST_STEPS: u64 = 1000;
 /// The number of features n of all experiments.
 const FEATURES: usize = 300;
 
-/// Returns ten lambdas from half of the code floor down, two for each decade. With a perfect dictionary, the error of X is about the
-/// smallest lambda.
+/// Returns ten lambdas from half of the code floor down, two for each decade. With a perfect dictionary, the error of
+/// X is about the smallest lambda.
 fn lambdas() -> Vec<f64> {
     (0..10).map(|halves| 0.5 * 0.1_f64.powf(f64::from(halves) / 2.0)).collect()
 }
 
-/// Runs one method on one stream. The method gets `steps` tensors; with None it continues until the error of A is 1e-10, for at most
-/// 1,000 tensors. `told` is called after every tensor, with the number of the tensor and the error of A.
+/// Runs one method on one stream. The method gets `steps` tensors; with None it continues until the error of A is
+/// 1e-10, for at most 1,000 tensors. `told` is called after every tensor, with the number of the tensor and the error
+/// of A.
 ///
 /// # Errors
 /// If the plan of the cell is wrong.
@@ -249,8 +252,8 @@ fn compare(matching: &Matching, codes: &Codes, true_codes: &Codes, lambda: Optio
     }
 }
 
-/// Recovers codes by the Lasso, with the best of ten lambdas: the best by the truth, and the best by the Bayesian information
-/// criterion.
+/// Recovers codes by the Lasso, with the best of ten lambdas: the best by the truth, and the best by the Bayesian
+/// information criterion.
 fn by_lasso(
     dictionary: &Dictionary,
     matching: &Matching,

@@ -75,8 +75,8 @@ impl std::fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 impl Work {
-    /// Reads the outcomes that are kept already and computes all others, `jobs` cells at a time. Each outcome is kept as soon as it
-    /// is known.
+    /// Reads the outcomes that are kept already and computes all others, `jobs` cells at a time. Each outcome is kept
+    /// as soon as it is known.
     ///
     /// # Errors
     /// The first failure, which ends the run.
@@ -173,7 +173,8 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
     serde_json::from_str(&text).map_err(|error| Failure::Content(path.to_owned(), error))
 }
 
-/// Calls `work` for 0 .. count, `jobs` at a time, each with an equal share of the threads. Returns the results in order.
+/// Calls `work` for 0 .. count, `jobs` at a time, each with an equal share of the threads. Returns the results in
+/// order.
 ///
 /// # Errors
 /// The first failure, which ends the work.

@@ -1,7 +1,7 @@
 //! The paper's tables (alpha_0_005, alpha_0_01, alpha_0_05), and its step sizes (stepsize).
 
-/// The columns alpha_beta, J_K, m, method, err_A, err_X, T, support_recovered. The paper heads the last block of each table with
-/// m = 500; its text and its step sizes say 600.
+/// The columns alpha_beta, J_K, m, method, err_A, err_X, T, support_recovered. The paper heads the last block of each
+/// table with m = 500; its text and its step sizes say 600.
 const TABLES: &str = include_str!("../../paper.csv");
 
 /// One line of the paper's tables.
@@ -41,8 +41,8 @@ pub fn paper() -> Vec<PaperRow> {
     TABLES.lines().filter_map(row).collect()
 }
 
-/// Returns the paper's step size. The paper's 5 for 50 patterns at alpha = 0.005 is used for J = K = 100 only: with it, larger tensors
-/// need three times the paper's number of tensors.
+/// Returns the paper's step size. The paper's 5 for 50 patterns at alpha = 0.005 is used for J = K = 100 only: with
+/// it, larger tensors need three times the paper's number of tensors.
 pub fn eta_a(alpha: f64, size: usize, patterns: usize) -> f64 {
     match patterns {
         0..=50 if alpha <= 0.005 && size <= 100 => 5.0,

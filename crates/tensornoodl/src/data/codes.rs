@@ -63,14 +63,14 @@ impl Codes {
 pub struct SolverCounts {
     /// Fibers whose code was solved for directly and proved to be the limit of iterative hard thresholding.
     pub direct: usize,
-    /// Fibers, counted in `direct` too, that needed no product with the whole dictionary: their patterns were predicted from
-    /// other fibers of the same row and of the same col.
+    /// Fibers, counted in `direct` too, that needed no product with the whole dictionary: their patterns were
+    /// predicted from other fibers of the same row and of the same col.
     pub predicted: usize,
-    /// Fibers encoded by iterative hard thresholding that converged, because [`Solver::Iht`](crate::Solver::Iht) was chosen
-    /// or because the proof of the direct solution failed.
+    /// Fibers encoded by iterative hard thresholding that converged, because [`Solver::Iht`](crate::Solver::Iht) was
+    /// chosen or because the proof of the direct solution failed.
     pub iht: usize,
-    /// Fibers for which iterative hard thresholding had not converged after `iht_steps` steps. If the iteration diverged,
-    /// so that the code fits worse than none, the code is empty.
+    /// Fibers for which iterative hard thresholding had not converged after `iht_steps` steps. If the iteration
+    /// diverged, so that the code fits worse than none, the code is empty.
     pub unconverged: usize,
 }
 

@@ -22,8 +22,8 @@ impl Dictionary {
     /// Makes a dictionary from an n x m matrix, given column by column, and scales each column to unit length.
     ///
     /// # Errors
-    /// [`Error::Length`] if `values` is empty or its length is not a multiple of `features`, [`Error::Pattern`] if a column
-    /// is zero or not finite.
+    /// [`Error::Length`] if `values` is empty or its length is not a multiple of `features`, [`Error::Pattern`] if a
+    /// column is zero or not finite.
     pub fn from_columns(features: usize, mut values: Vec<f64>) -> Result<Dictionary, Error> {
         if features == 0 || values.is_empty() || !values.len().is_multiple_of(features) {
             let expected = features.max(1) * (values.len() / features.max(1)).max(1);
@@ -170,8 +170,8 @@ impl Moved {
     }
 }
 
-/// Scales a pattern to unit Euclidean length: A_i / |A_i|. (Scaling by the sum would fail for centred data, whose patterns
-/// add up to zero.)
+/// Scales a pattern to unit Euclidean length: A_i / |A_i|. (Scaling by the sum would fail for centred data, whose
+/// patterns add up to zero.)
 fn normalise(pattern: usize, column: &mut [f64]) -> Result<(), Error> {
     let mut square = dot(column, column);
     // If squares would overflow or underflow, the column is divided by its largest entry first.

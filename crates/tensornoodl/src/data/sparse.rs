@@ -46,7 +46,8 @@ impl Sparse {
         Sparse { rows: self.rows, starts, entries }
     }
 
-    /// Removes the rows `lost`, given by increasing number, and moves the rows below up; the matrix has `rows` rows afterwards.
+    /// Removes the rows `lost`, given by increasing number, and moves the rows below up; the matrix has `rows` rows
+    /// afterwards.
     pub(crate) fn renumber(&mut self, lost: &[usize], rows: usize) {
         let kept = |row: u32| {
             let before = lost.partition_point(|&lost| lost < row as usize);

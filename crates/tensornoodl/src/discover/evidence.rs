@@ -1,5 +1,5 @@
-//! Evidence for a number of patterns: what each further pattern explains of fibers that it was not found in, and whether
-//! halves of the data, samples of it and other random numbers lead to the same patterns.
+//! Evidence for a number of patterns: what each further pattern explains of fibers that it was not found in, and
+//! whether halves of the data, samples of it and other random numbers lead to the same patterns.
 
 use rand::seq::index;
 use rand::{RngExt, SeedableRng};
@@ -37,8 +37,8 @@ pub struct Repeat {
     pub agree: usize,
 }
 
-/// Measures the evidence for the patterns in `start`. `progress` is called with the share of the work that is done, from
-/// 0 to 1.
+/// Measures the evidence for the patterns in `start`. `progress` is called with the share of the work that is done,
+/// from 0 to 1.
 ///
 /// # Errors
 /// [`Error::Parameter`] for a parameter outside its range, [`Error::Stopped`] if `params.stop` ended the search.

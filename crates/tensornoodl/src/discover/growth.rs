@@ -1,9 +1,9 @@
 //! How a dictionary grows: from nothing, and whenever fibers contain patterns that it lacks.
 //!
-//! One tensor never shows every pattern, and a pattern that the dictionary lacks would pull its neighbours away. So fibers
-//! that are not explained are left out of the update (`unexplained.rs`). They are pooled, and searched for patterns that
-//! they share (`search.rs`). A new pattern is on probation for some tensors: if other patterns come to explain the fibers
-//! that it was found in, it is removed.
+//! One tensor never shows every pattern, and a pattern that the dictionary lacks would pull its neighbours away. So
+//! fibers that are not explained are left out of the update (`unexplained.rs`). They are pooled, and searched for
+//! patterns that they share (`search.rs`). A new pattern is on probation for some tensors: if other patterns come to
+//! explain the fibers that it was found in, it is removed.
 
 use crate::data::dictionary::{Dictionary, UnitVector};
 use crate::data::tensor::Tensor;
@@ -70,8 +70,8 @@ impl PatternRecord {
 struct Probation {
     /// Some of the fibers that the pattern was found in.
     founders: UnitFibers,
-    /// One fiber of each of the latest tensors. Only one, because fibers of one tensor share rows and cols, and therefore
-    /// have the same other patterns.
+    /// One fiber of each of the latest tensors. Only one, because fibers of one tensor share rows and cols, and
+    /// therefore have the same other patterns.
     later: UnitFibers,
 }
 
@@ -148,8 +148,8 @@ impl Discovery {
         Search::new(self.n, known, scale, most, self.params.seed)
     }
 
-    /// Finds the first patterns in a whole tensor, and returns them column by column. Each pattern is finite and not zero.
-    /// Returns no patterns if the search was stopped.
+    /// Finds the first patterns in a whole tensor, and returns them column by column. Each pattern is finite and not
+    /// zero. Returns no patterns if the search was stopped.
     pub(crate) fn start(&mut self, tensor: &Tensor<'_>) -> Vec<f64> {
         let every = tensor.fibers().div_ceil(MAX_FIBERS).max(1);
         let mut sample = std::mem::replace(&mut self.pool, UnitFibers::new(self.n));
@@ -203,8 +203,8 @@ impl Discovery {
         collected
     }
 
-    /// Finds new patterns in fibers that the dictionary does not explain, and returns them column by column. Each is finite
-    /// and not zero.
+    /// Finds new patterns in fibers that the dictionary does not explain, and returns them column by column. Each is
+    /// finite and not zero.
     pub(crate) fn grow(&mut self, dictionary: &Dictionary, unexplained: Unexplained) -> Vec<f64> {
         self.measure_noise(unexplained.residuals);
         let mut fibers = unexplained.fibers;
@@ -266,9 +266,9 @@ impl Discovery {
 
     /// Reviews the patterns on probation, after tensor number `step` with this many fibers.
     ///
-    /// `activity` has the number of fibers that showed each pattern. A pattern is lost if other patterns now explain the
-    /// fibers that it was found in, or if it has become equal to an older pattern. It is replaced if it turns out to be the
-    /// sum of two patterns.
+    /// `activity` has the number of fibers that showed each pattern. A pattern is lost if other patterns now explain
+    /// the fibers that it was found in, or if it has become equal to an older pattern. It is replaced if it turns out
+    /// to be the sum of two patterns.
     pub(crate) fn review(
         &mut self,
         dictionary: &Dictionary,
@@ -306,8 +306,8 @@ impl Discovery {
         }
     }
 
-    /// Ages all patterns by one tensor, and collects the fibers of the patterns that are due for review: those on probation
-    /// whose age is a power of two.
+    /// Ages all patterns by one tensor, and collects the fibers of the patterns that are due for review: those on
+    /// probation whose age is a power of two.
     fn probation_due(&mut self) -> Due {
         let mut due = Due {
             fibers: UnitFibers::new(self.n),

@@ -1,4 +1,5 @@
-//! Whether two dictionaries have the same patterns, and what patterns of one half of the data explain of the other half.
+//! Whether two dictionaries have the same patterns, and what patterns of one half of the data explain of the other
+//! half.
 
 use rand::SeedableRng;
 use rand::seq::index;
@@ -59,8 +60,8 @@ pub(crate) fn held_out(halves: &[Tensor<'_>; 2], found: &[Start], patterns: usiz
     HeldOut { patterns, energy, agree }
 }
 
-/// Returns the number of patterns that searches of both halves of the fibers find, and the share of the energy of the other
-/// half that these patterns explain. A pattern counts only if it explains at least [`WORTH`] of that energy.
+/// Returns the number of patterns that searches of both halves of the fibers find, and the share of the energy of the
+/// other half that these patterns explain. A pattern counts only if it explains at least [`WORTH`] of that energy.
 pub(crate) fn agreed(tensor: &Tensor<'_>, params: &DiscoverParams) -> Result<(usize, f64), Error> {
     let halves = halves(tensor, &mut ChaCha8Rng::seed_from_u64(params.seed ^ 0x6861_6c66));
     let params = DiscoverParams { min_patterns: BEYOND, ..params.clone() };

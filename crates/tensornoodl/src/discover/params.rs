@@ -11,8 +11,8 @@ pub struct DiscoverParams {
     /// something. 0 takes only significant patterns.
     pub min_patterns: usize,
     /// Maximum number of patterns: first the patterns of the first tensor that explain most energy, then the most
-    /// significant patterns of later tensors. `None` stands for four times the number of features, which is more than the
-    /// theory allows (A.4).
+    /// significant patterns of later tensors. `None` stands for four times the number of features, which is more than
+    /// the theory allows (A.4).
     pub max_patterns: Option<usize>,
     /// Fibers with a norm below this are not searched. 0 searches all fibers.
     pub min_length: f64,

@@ -17,8 +17,8 @@ struct Fibers {
     places: Vec<Place>,
 }
 
-/// Gathers the fibers of all ranks on every rank, ordered by place. If there are more than 262,144, only fibers whose place
-/// has a hash with enough leading zero bits are taken. Also returns whether fibers were left out.
+/// Gathers the fibers of all ranks on every rank, ordered by place. If there are more than 262,144, only fibers whose
+/// place has a hash with enough leading zero bits are taken. Also returns whether fibers were left out.
 ///
 /// The result is the same for any number of ranks.
 pub(crate) fn sample<'t>(team: &dyn Team, tensor: &'t Tensor<'_>) -> (Tensor<'t>, bool) {

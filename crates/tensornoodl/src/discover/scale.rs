@@ -8,8 +8,8 @@ pub struct Scale {
     pub(crate) n: usize,
     /// The 1st percentile of code magnitudes. `tau` is relative to it.
     pub code: f64,
-    /// The unit of `code_floor`, the paper's C. Half of it separates a code from what the other codes of its fiber add to
-    /// A'y. Where code magnitudes vary, this is more than half of the smallest code.
+    /// The unit of `code_floor`, the paper's C. Half of it separates a code from what the other codes of its fiber
+    /// add to A'y. Where code magnitudes vary, this is more than half of the smallest code.
     pub floor: f64,
     /// The median norm of the residual of a fiber: its noise.
     pub noise: f64,

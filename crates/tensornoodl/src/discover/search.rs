@@ -7,9 +7,7 @@
 //!
 //! 1. Code all fibers with orthogonal matching pursuit. A fiber with a short residual is explained.
 //! 2. Take some residuals of unexplained fibers as probes. From u = r / |r|, climb to a local maximum (a peak) of
-//!    sum_f cos(u, r_f)^4. Fibers that share a pattern with the probe outweigh all others there.
 //! 3. Accept a peak as a pattern if it is higher than the peaks of the null model (`null.rs`): the same climb among
-//!    Gaussian fibers with the covariance of the data.
 //! 4. Refine the new patterns with the residuals of the fibers they explain, and code all fibers again.
 //!
 //! Explained fibers are not probed any more, so that a few probes per pattern are enough. At the end the search
@@ -116,7 +114,8 @@ impl Coded {
 }
 
 impl Search {
-    /// A search that starts with known patterns (unit columns, n values each) and may reach `max_patterns` patterns in all.
+    /// A search that starts with known patterns (unit columns, n values each) and may reach `max_patterns` patterns
+    /// in all.
     pub(crate) fn new(
         n: usize,
         known: Vec<f32>,
@@ -439,7 +438,8 @@ impl Search {
         found
     }
 
-    /// For each pattern that was not given, the explained fibers with its largest codes, [`MAX_STRONGEST_FIBERS`] at most.
+    /// For each pattern that was not given, the explained fibers with its largest codes, [`MAX_STRONGEST_FIBERS`] at
+    /// most.
     pub(crate) fn strongest_fibers(&self, fibers: &UnitFibers) -> Vec<Vec<usize>> {
         let mut shown = self.encode(fibers, None).by_pattern(self.count());
         let best = |mut shown: Vec<(usize, f32)>| {
@@ -451,9 +451,9 @@ impl Search {
 
     /// Returns for each pattern whether the given fibers confirm it.
     ///
-    /// `shown[f]` is the pattern that fiber f shows; fibers of one pattern are neighbors. Every fiber is coded without
-    /// that pattern. A pattern is confirmed if two of its fibers are unexplained then and their residuals are more alike
-    /// than chance allows.
+    /// `shown[f]` is the pattern that fiber f shows; fibers of one pattern are neighbors. Every fiber is coded
+    /// without that pattern. A pattern is confirmed if two of its fibers are unexplained then and their residuals are
+    /// more alike than chance allows.
     pub(crate) fn confirmed(&self, fibers: &UnitFibers, shown: &[usize]) -> Vec<bool> {
         let n = self.n;
         // About the largest |cos| of a direction with as many random fibers.

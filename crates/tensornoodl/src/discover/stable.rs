@@ -1,10 +1,10 @@
 //! The patterns of a tensor that may follow the model only roughly.
 //!
-//! If data follows the model, every fiber that is not noise is a mix of patterns, and all patterns are found. Other data
-//! has two problems. Many short fibers look alike because they have few entries: each kind of short fiber would become a
-//! pattern, until there are as many patterns as features, which explain any data. And patterns that are hardly more
-//! significant than chance depend on the random numbers of the search. So only long fibers are searched, and only patterns
-//! that repeated searches find are kept.
+//! If data follows the model, every fiber that is not noise is a mix of patterns, and all patterns are found. Other
+//! data has two problems. Many short fibers look alike because they have few entries: each kind of short fiber would
+//! become a pattern, until there are as many patterns as features, which explain any data. And patterns that are
+//! hardly more significant than chance depend on the random numbers of the search. So only long fibers are searched,
+//! and only patterns that repeated searches find are kept.
 
 use crate::data::dictionary::{Dictionary, UnitVector};
 use crate::data::tensor::Tensor;
@@ -13,8 +13,8 @@ use crate::discover::params::DiscoverParams;
 use crate::discover::start::{Start, find};
 use crate::error::Error;
 
-/// Data follows the model closely if patterns explain at least this share of the energy, and if at least this share of the
-/// explained fibers needs only a few patterns.
+/// Data follows the model closely if patterns explain at least this share of the energy, and if at least this share
+/// of the explained fibers needs only a few patterns.
 const CLOSE: f64 = 0.9;
 
 /// Number of further searches with other random numbers.
@@ -25,11 +25,12 @@ const MIN_SEARCHES: usize = 4;
 
 /// Finds the patterns of a tensor that may follow the model only roughly.
 ///
-/// If the patterns that [`find`] finds explain nine tenths of the energy, and nine of ten explained fibers need only a few
-/// patterns, they are the result. Otherwise only fibers longer than the [`energy_floor`] are searched, and this length
-/// becomes the unit of codes. Unless `max_patterns` is given, only stable patterns are kept: patterns that four of five
-/// searches find. If the stable patterns explain less than nine tenths of the energy, the patterns that both halves of the
-/// fibers have replace them, provided that these explain nine tenths of the energy or that there is no stable pattern.
+/// If the patterns that [`find`] finds explain nine tenths of the energy, and nine of ten explained fibers need only
+/// a few patterns, they are the result. Otherwise only fibers longer than the [`energy_floor`] are searched, and this
+/// length becomes the unit of codes. Unless `max_patterns` is given, only stable patterns are kept: patterns that
+/// four of five searches find. If the stable patterns explain less than nine tenths of the energy, the patterns that
+/// both halves of the fibers have replace them, provided that these explain nine tenths of the energy or that there
+/// is no stable pattern.
 ///
 /// # Errors
 /// [`Error::Parameter`] for a parameter outside its range, [`Error::Stopped`] if `params.stop` ended the search.
@@ -57,7 +58,8 @@ pub fn find_stable(tensor: &Tensor<'_>, params: &DiscoverParams) -> Result<Start
     Ok(start)
 }
 
-/// Keeps only the patterns that most searches find. The searches are `first` and further ones with other random numbers.
+/// Keeps only the patterns that most searches find. The searches are `first` and further ones with other random
+/// numbers.
 fn repeated(first: Start, tensor: &Tensor<'_>, params: &DiscoverParams) -> Result<Start, Error> {
     let (n, min_length) = (first.dictionary.features(), first.min_length);
     let mut searches = vec![first];

@@ -1,7 +1,7 @@
 //! The patterns of one tensor, found from nothing.
 //!
-//! The paper is given A(0) and m (A.2). On data that follows the model, both can be found: [`find`] returns all patterns
-//! that are more significant than chance. For data that follows the model only roughly, see `stable.rs`.
+//! The paper is given A(0) and m (A.2). On data that follows the model, both can be found: [`find`] returns all
+//! patterns that are more significant than chance. For data that follows the model only roughly, see `stable.rs`.
 
 use crate::data::dictionary::{Dictionary, UnitVector};
 use crate::data::tensor::Tensor;
@@ -41,8 +41,8 @@ pub struct Start {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The similarity of the fibers that the pattern was found in, relative to the largest one that chance produces in as
-    /// many fibers. Above 1, the pattern is significant.
+    /// The similarity of the fibers that the pattern was found in, relative to the largest one that chance produces
+    /// in as many fibers. Above 1, the pattern is significant.
     pub evidence: f64,
     /// Number of fibers that show the pattern.
     pub fibers: usize,
@@ -64,8 +64,8 @@ pub fn find(tensor: &Tensor<'_>, params: &DiscoverParams) -> Result<Start, Error
     Start::new(tensor, &columns, &discovery.evidence(), discovery.scale, params.min_length)
 }
 
-/// Returns the number of bytes that a search holds besides the fibers: the covariance (n x n), its eigenvectors, and the
-/// scratch memory to compute them.
+/// Returns the number of bytes that a search holds besides the fibers: the covariance (n x n), its eigenvectors, and
+/// the scratch memory to compute them.
 pub fn search_bytes(features: usize) -> f64 {
     5.0 * 8.0 * (features as f64).powi(2)
 }

@@ -1,9 +1,9 @@
 //! Fibers that a growing dictionary does not explain.
 //!
-//! A fiber that shows a pattern which the dictionary lacks would pull the neighbouring patterns away. Such fibers are left
-//! out of the update, and are kept for the search (`growth.rs`). If there are too many, a sample is kept: the fibers
-//! whose places have the smallest hashes. So the sample depends neither on the order of the fibers nor on the rank that has
-//! them.
+//! A fiber that shows a pattern which the dictionary lacks would pull the neighbouring patterns away. Such fibers are
+//! left out of the update, and are kept for the search (`growth.rs`). If there are too many, a sample is kept: the
+//! fibers whose places have the smallest hashes. So the sample depends neither on the order of the fibers nor on the
+//! rank that has them.
 
 use serde::{Deserialize, Serialize};
 

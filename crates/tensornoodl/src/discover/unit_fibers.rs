@@ -13,8 +13,8 @@ pub(crate) struct UnitFibers {
     pub(crate) n: usize,
     pub(crate) values: Vec<f32>,
     pub(crate) lengths: Vec<f64>,
-    /// A hash of the place and the values of each fiber. It identifies a fiber that comes again because the same tensor is
-    /// learned from twice.
+    /// A hash of the place and the values of each fiber. It identifies a fiber that comes again because the same
+    /// tensor is learned from twice.
     hashes: Vec<u64>,
 }
 

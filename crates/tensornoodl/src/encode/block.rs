@@ -12,8 +12,8 @@ use crate::params::{Rule, Solver};
 /// Number of fibers whose products with A in double precision are computed together, while they are in the cache.
 const TILE: usize = 8;
 
-/// How scores of the patterns are found, cheapest first. Each screening tries the fibers whose codes the screening before
-/// could not prove.
+/// How scores of the patterns are found, cheapest first. Each screening tries the fibers whose codes the screening
+/// before could not prove.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 pub(crate) enum Screening {
     /// From the patterns that the fiber's row and col have shown in other fibers.

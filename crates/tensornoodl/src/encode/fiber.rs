@@ -18,8 +18,8 @@
 //! eta_x (|a_i'r| + |G_iS| e) < tau for i outside S
 //! ```
 //!
-//! prove that no step drops an entry of S and no step adds another one: x is the limit of the paper's iteration, without
-//! the error that a finite R leaves. A fiber for which the proof fails is iterated (`iht.rs`).
+//! prove that no step drops an entry of S and no step adds another one: x is the limit of the paper's iteration,
+//! without the error that a finite R leaves. A fiber for which the proof fails is iterated (`iht.rs`).
 //!
 //! Neither S nor the proof needs all of d exactly: approximate scores with an error bound are enough (`screen.rs`).
 
@@ -32,16 +32,16 @@ use crate::linalg::small::{cholesky_row, cholesky_solve};
 use crate::linalg::vector::{add_scaled, add_two_scaled, dot, with_simd};
 use crate::params::Params;
 
-/// Smallest square of a diagonal entry of the Cholesky factor of G_SS, relative to its unit diagonal, that is not taken for
-/// rounding error.
+/// Smallest square of a diagonal entry of the Cholesky factor of G_SS, relative to its unit diagonal, that is not
+/// taken for rounding error.
 const SMALLEST_PIVOT: f64 = 1e-12;
 
-/// Largest number of candidates whose scores are computed in double precision, or one in sixteen patterns if that is more.
-/// More of them cost as much as the product of the whole dictionary in single precision.
+/// Largest number of candidates whose scores are computed in double precision, or one in sixteen patterns if that is
+/// more. More of them cost as much as the product of the whole dictionary in single precision.
 const MAX_CANDIDATES: usize = 8;
 
-/// Largest number of proofs in a block of fibers that compute the few columns of G that they need. Further proofs use the
-/// whole of G.
+/// Largest number of proofs in a block of fibers that compute the few columns of G that they need. Further proofs use
+/// the whole of G.
 const MAX_WITHOUT_GRAM: usize = 4;
 
 /// Largest size of a predicted support. Fitting more patterns takes longer than the product in single precision.
@@ -167,7 +167,8 @@ impl<'a> Coder<'a> {
             return None;
         }
         let own = self.guide.is_none();
-        // A bound of the largest score outside of the predicted support, small enough for most fibers with few patterns.
+        // A bound of the largest score outside of the predicted support, small enough for most fibers with few
+        // patterns.
         let highest: f64 = work.code.iter().map(|&(i, x)| x.abs() / floor * gram.largest(i)).sum();
         if own && highest + radius < 0.5 && work.d_s.iter().all(|d| d.abs() >= floor / 2.0) {
             return self.is_limit(work, r, bounds, Known::Nothing, residual).then_some(residual);
@@ -184,7 +185,8 @@ impl<'a> Coder<'a> {
     /// Finds the code from approximate scores, proves it to be the limit of iterative hard thresholding, and returns
     /// |r|^2.
     ///
-    /// With `fitted`, `work.code` already holds the least-squares fit on a predicted support, and `fitted` is its |r|^2.
+    /// With `fitted`, `work.code` already holds the least-squares fit on a predicted support, and `fitted` is its
+    /// |r|^2.
     pub(crate) fn direct(
         &self,
         work: &mut Work,
@@ -278,7 +280,8 @@ impl<'a> Coder<'a> {
         if code.iter().any(|(_, x)| x.abs() - distance < tau) {
             return false;
         }
-        // Two cheap bounds for the patterns outside of the support: |a_i'r| <= |r|, and |G_iS| from its largest entries.
+        // Two cheap bounds for the patterns outside of the support: |a_i'r| <= |r|, and |G_iS| from its largest
+        // entries.
         let total = sum_of_magnitudes(code) / floor;
         let limit = tau / eta_x * (1.0 - 1e-12) - floor * bounds.double(total, s);
         let length = residual.sqrt();

@@ -89,8 +89,8 @@ impl Gram {
     }
 }
 
-/// Adds one entry x of a code to gradient = d - G_S x and to coupling_i = |G_iS|^2: gradient -= x g and coupling += g^2,
-/// for the column g of G that belongs to the entry.
+/// Adds one entry x of a code to gradient = d - G_S x and to coupling_i = |G_iS|^2: gradient -= x g and coupling +=
+/// g^2, for the column g of G that belongs to the entry.
 pub(super) fn add_column<T: Copy + Into<f64>>(
     gradient: &mut [f64],
     coupling: &mut [f64],

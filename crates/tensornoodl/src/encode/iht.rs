@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Most steps change only entries of the support S of x, and cost s^2 products instead of s m. Let x(o) be the last
-//! iterate whose gradient g is known for all m patterns. With c = |(max_l |G_li|)_{i in S}|, no |g_i| outside of S grows
-//! by more than c |x(r) - x(o)|, so no entry outside passes the threshold while
+//! iterate whose gradient g is known for all m patterns. With c = |(max_l |G_li|)_{i in S}|, no |g_i| outside of S
+//! grows by more than c |x(r) - x(o)|, so no entry outside passes the threshold while
 //!
 //! ```text
 //! |x(r) - x(o)| < (tau / eta_x - max_{i not in S} |g_i(o)|) / c
@@ -21,8 +21,8 @@ use crate::params::{Params, Solver};
 impl Coder<'_> {
     /// Runs iterative hard thresholding from d = A'y and leaves the last iterate in `work.code`.
     ///
-    /// Returns false if the iterate still changes by more than `code_tolerance` after `iht_steps` steps, or is no longer
-    /// finite.
+    /// Returns false if the iterate still changes by more than `code_tolerance` after `iht_steps` steps, or is no
+    /// longer finite.
     ///
     /// Choice: the paper fixes R. Real data has no true X to compare with, so the iteration stops on the change of the
     /// iterate; with a tolerance of 0 it makes R steps. With [`Solver::Direct`], the proof of the direct solution is
@@ -106,8 +106,8 @@ impl Coder<'_> {
         (tau / eta_x * (1.0 - 1e-12) - highest) / steepest
     }
 
-    /// Proves that iterative hard thresholding keeps the support of the iterate from here on, and replaces the iterate by
-    /// the limit. Returns false, and leaves the iterate as it was, if the proof fails.
+    /// Proves that iterative hard thresholding keeps the support of the iterate from here on, and replaces the
+    /// iterate by the limit. Returns false, and leaves the iterate as it was, if the proof fails.
     ///
     /// The proof is the one of `fiber.rs`, with the current iterate in place of x(0).
     fn jump_to_limit(&self, work: &mut Work, d: &[f64]) -> bool {

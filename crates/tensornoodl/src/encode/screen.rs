@@ -6,10 +6,10 @@
 //! score_i       an approximation of d_i with |score_i - d_i| <= radius
 //! ```
 //!
-//! The code of a fiber depends on d only through the few entries that pass the thresholds. So scores replace the dense
-//! product in double precision: if |score_i| + radius is below a threshold, |d_i| is below it, and the few other entries
-//! are computed (`fiber.rs`). There are three ways to compute scores, from the cheapest to the most expensive. If one
-//! way does not prove the code of a fiber, the next way is tried:
+//! The code of a fiber depends on d only through the few entries that pass the thresholds. So scores replace the
+//! dense product in double precision: if |score_i| + radius is below a threshold, |d_i| is below it, and the few
+//! other entries are computed (`fiber.rs`). There are three ways to compute scores, from the cheapest to the most
+//! expensive. If one way does not prove the code of a fiber, the next way is tried:
 //!
 //! ```text
 //! places    R_j and C_k are the sets of patterns found so far in row j and in col k. If y = A_T x + r with
@@ -58,8 +58,8 @@ pub(crate) struct RoundingBounds {
 }
 
 impl RoundingBounds {
-    /// Bounds the error, in double precision, of a_i'y, of y - A_S x and of the unit length of a pattern, where `code` is
-    /// sum |x_i| and s the number of entries of x.
+    /// Bounds the error, in double precision, of a_i'y, of y - A_S x and of the unit length of a pattern, where
+    /// `code` is sum |x_i| and s the number of entries of x.
     pub(crate) fn double(self, code: f64, s: usize) -> f64 {
         gamma(2 * self.features + s + 8, U64) * (self.fiber + code)
     }
@@ -69,8 +69,8 @@ impl RoundingBounds {
         gamma(self.features + 4, U32) * self.fiber + 2.0 * self.features as f64 * TINY + self.double(0.0, 0)
     }
 
-    /// Bounds the error of G_iS x in single precision, where |G_il| <= 1: two conversions, s products and sums. `code` is
-    /// sum |x_i|, and s the number of entries of x.
+    /// Bounds the error of G_iS x in single precision, where |G_il| <= 1: two conversions, s products and sums.
+    /// `code` is sum |x_i|, and s the number of entries of x.
     pub(crate) fn single_gram(self, code: f64, s: usize) -> f64 {
         gamma(s + 3, U32) * code + 2.0 * s as f64 * TINY + self.double(code, s)
     }

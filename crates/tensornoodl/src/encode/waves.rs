@@ -1,9 +1,10 @@
 //! Stage I for a whole tensor: its fibers are coded in waves of blocks (alg:coeff_init, alg:coeff_iht).
 //!
-//! Every fiber is read once. Fibers are taken in waves that are spread evenly over the tensor, so that the rows and cols
-//! of one wave show which patterns to expect in the next (`screen.rs`). A wave is cut into blocks, which are coded in
-//! parallel (`block.rs`, `fiber.rs`). Each coded wave is handed to a [`WaveSink`], where stage III adds it up. Waves and
-//! blocks have fixed sizes and are put together in order, so that results do not depend on the number of threads.
+//! Every fiber is read once. Fibers are taken in waves that are spread evenly over the tensor, so that the rows and
+//! cols of one wave show which patterns to expect in the next (`screen.rs`). A wave is cut into blocks, which are
+//! coded in parallel (`block.rs`, `fiber.rs`). Each coded wave is handed to a [`WaveSink`], where stage III adds it
+//! up. Waves and blocks have fixed sizes and are put together in order, so that results do not depend on the number
+//! of threads.
 
 use std::borrow::Borrow;
 
@@ -35,8 +36,8 @@ const MAX_WAVES: usize = 32;
 /// Number of neighbouring fibers that stay together in a wave, so that memory is read in runs.
 const RUN: usize = 8;
 
-/// Tensors whose product A'Y has fewer multiplications than this are coded on the calling thread: starting threads would
-/// take longer.
+/// Tensors whose product A'Y has fewer multiplications than this are coded on the calling thread: starting threads
+/// would take longer.
 const SMALL_PRODUCT: usize = 16_000_000;
 
 /// Receives the coded waves of a tensor in order. Stage III adds them up; encoding alone ignores them.
@@ -358,7 +359,8 @@ mod tests {
         (encoded.solver_counts, encoded.codes(tensor.shape()))
     }
 
-    /// Asserts that all screenings give the same codes to the last bit. Returns the shares of predicted and iterated fibers.
+    /// Asserts that all screenings give the same codes to the last bit. Returns the shares of predicted and iterated
+    /// fibers.
     #[track_caller]
     fn same_with_all_screenings(plan: Plan, distance: f64, params: Params) -> (f64, f64) {
         let planted = Planted::new(plan).unwrap();

@@ -1,7 +1,7 @@
 //! Test of the assumptions of the theory on one tensor, with a verdict on each.
 //!
-//! Symbols: n features, m patterns, J rows, K cols; A the learned dictionary (n x m, unit columns); p fibers with a code,
-//! s patterns per fiber on average; alpha and beta the shares of non-zero entries in B (J x m) and C (K x m).
+//! Symbols: n features, m patterns, J rows, K cols; A the learned dictionary (n x m, unit columns); p fibers with a
+//! code, s patterns per fiber on average; alpha and beta the shares of non-zero entries in B (J x m) and C (K x m).
 //!
 //! | name | measured | the theory asks for |
 //! | --- | --- | --- |

@@ -1,12 +1,12 @@
 //! Errors of a learned factorization against the true one.
 //!
-//! Symbols: A (n x count), X, B and C are the learned dictionary, codes, row factor and col factor; A* (n x m), X*, B* and
-//! C* are the true ones.
+//! Symbols: A (n x count), X, B and C are the learned dictionary, codes, row factor and col factor; A* (n x m), X*,
+//! B* and C* are the true ones.
 //!
 //! Some properties of the truth cannot be known: the order of the patterns, their signs, and the scale shared between
-//! the columns B_i and C_i (assumption:scale). [`Matching`] assigns learned patterns to true ones, with signs, and all
-//! errors are measured after this assignment. [`Oracle`] is the dictionary that least squares with the true codes gives,
-//! the best that can be expected from noisy fibers.
+//! the columns B_i and C_i (assumption:scale). [`Matching`] assigns learned patterns to true ones, with signs, and
+//! all errors are measured after this assignment. [`Oracle`] is the dictionary that least squares with the true codes
+//! gives, the best that can be expected from noisy fibers.
 
 use pathfinding::prelude::{Matrix, kuhn_munkres};
 
@@ -63,7 +63,8 @@ impl Matching {
         Ok(Matching { found: matched, sign })
     }
 
-    /// For every found pattern the true pattern and the sign. Found patterns without a true one get the indices m, m + 1, ...
+    /// For every found pattern the true pattern and the sign. Found patterns without a true one get the indices m, m
+    /// + 1, ...
     fn inverse(&self, found: usize) -> Vec<(u32, f64)> {
         let m = self.found.len();
         let mut inverse: Vec<(u32, f64)> = (0..found).map(|i| ((m + i) as u32, 1.0)).collect();
@@ -95,8 +96,8 @@ impl Matching {
         differences.chunks_exact(truth.features()).map(|d| dot(d, d).sqrt()).collect()
     }
 
-    /// The smallest (epsilon, kappa) for which A is (epsilon, kappa)-close to A* (def:del_kappa): epsilon is the largest
-    /// distance of a column, kappa is |A - A*| / |A*| in the spectral norm.
+    /// The smallest (epsilon, kappa) for which A is (epsilon, kappa)-close to A* (def:del_kappa): epsilon is the
+    /// largest distance of a column, kappa is |A - A*| / |A*| in the spectral norm.
     pub fn closeness(&self, found: &Dictionary, truth: &Dictionary) -> (f64, f64) {
         let n = truth.features();
         let differences = self.differences(found, truth);
@@ -160,8 +161,8 @@ impl Matching {
 
     /// The relative Frobenius errors of B and C, after every column is scaled to fit best.
     ///
-    /// If the true B_i or C_i is zero, pattern i is in no fiber and the other column cannot be known. Such patterns are left
-    /// out.
+    /// If the true B_i or C_i is zero, pattern i is in no fiber and the other column cannot be known. Such patterns
+    /// are left out.
     ///
     /// # Panics
     /// If a factor does not have one column per pattern.
@@ -275,8 +276,8 @@ impl Oracle {
         }
     }
 
-    /// The dictionary Y X*' (X* X*')^-1 with unit columns; `None` if X* X*' is singular, for example because a pattern has
-    /// not been seen.
+    /// The dictionary Y X*' (X* X*')^-1 with unit columns; `None` if X* X*' is singular, for example because a
+    /// pattern has not been seen.
     pub fn dictionary(&self) -> Option<Dictionary> {
         self.dictionary_of(&Solo)
     }

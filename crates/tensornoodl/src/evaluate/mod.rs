@@ -1,4 +1,5 @@
-//! Evaluation of the method: planted streams, errors against the truth, the recovery experiment, and the assumptions of the theory.
+//! Evaluation of the method: planted streams, errors against the truth, the recovery experiment, and the assumptions
+//! of the theory.
 
 pub mod assumptions;
 pub mod metrics;

@@ -1,6 +1,7 @@
 //! The recovery experiment: learn from synthetic tensors and measure the errors against the truth.
 //!
-//! Symbols: A*, X*(t), B*(t) and C*(t) are drawn by `synthetic.rs`; A(t), X(t), B(t) and C(t) are what the learner finds.
+//! Symbols: A*, X*(t), B*(t) and C*(t) are drawn by `synthetic.rs`; A(t), X(t), B(t) and C(t) are what the learner
+//! finds.
 //!
 //! The paper claims that A(t) converges to A*, and that the codes have the right signs and supports on the way. Each
 //! [`Recovery::advance`] draws tensor t, learns from it, and measures A(t) and X(t). [`Recovery::outcome`] measures all
@@ -232,8 +233,8 @@ impl Recovery {
         }
     }
 
-    /// Matches the patterns again if the matching may have changed: at the first step, if patterns were found or lost, or if
-    /// a pattern is far from its true pattern.
+    /// Matches the patterns again if the matching may have changed: at the first step, if patterns were found or
+    /// lost, or if a pattern is far from its true pattern.
     fn update_matching(&mut self, step: &Step) -> Result<(), Error> {
         let (found, truth) = (self.learner.dictionary(), self.planted.true_dictionary());
         let renumbered = step.found > 0 || !step.lost.is_empty() || self.learner.steps() == 1;

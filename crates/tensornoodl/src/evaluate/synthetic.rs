@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The truth is "planted" in the stream, for the learner to recover. All random numbers of a tensor depend only on
-//! (seed, step) and, for the noise, on the place of the fiber. A tensor can therefore be drawn without the tensors before
-//! it, on any thread, or in parts by several ranks, and always has the same bits.
+//! (seed, step) and, for the noise, on the place of the fiber. A tensor can therefore be drawn without the tensors
+//! before it, on any thread, or in parts by several ranks, and always has the same bits.
 
 use std::ops::Range;
 
@@ -33,8 +33,8 @@ use crate::shape::{Place, Shape};
 pub enum Values {
     /// +1 or -1, each with probability one half: the class Gamma^Rad.
     Rademacher,
-    /// Mean 0, variance 1, random sign, and a magnitude that is uniform between the floor C and the bound that makes the
-    /// variance 1: a member of the class Gamma^sG.
+    /// Mean 0, variance 1, random sign, and a magnitude that is uniform between the floor C and the bound that makes
+    /// the variance 1: a member of the class Gamma^sG.
     SubGaussian {
         /// The smallest magnitude C, in (0, 1]. With 1 the distribution is Rademacher's.
         floor: f64,
@@ -135,8 +135,8 @@ impl Plan {
         within("late", self.late as f64, AtLeast(0.0), AtMost(self.patterns as f64))
     }
 
-    /// Estimates the memory, in bytes, of a recovery experiment with this plan: a tensor, and a few dictionaries and Gram
-    /// matrices.
+    /// Estimates the memory, in bytes, of a recovery experiment with this plan: a tensor, and a few dictionaries and
+    /// Gram matrices.
     pub fn bytes(&self) -> f64 {
         let (n, m) = (self.features as f64, self.patterns as f64);
         let places = self.rows as f64 * self.cols as f64;
@@ -212,8 +212,8 @@ impl Planted {
         &self.true_dictionary
     }
 
-    /// Returns a start A(0): every column is the true column, rotated in a random direction until its distance from the true
-    /// column is `distance`, in [0, 2). The paper starts at 2 / ln n, see [`Planted::paper_distance`].
+    /// Returns a start A(0): every column is the true column, rotated in a random direction until its distance from
+    /// the true column is `distance`, in [0, 2). The paper starts at 2 / ln n, see [`Planted::paper_distance`].
     ///
     /// # Errors
     /// [`Error::Parameter`] if the distance is outside its range.
@@ -247,8 +247,8 @@ impl Planted {
         self.draw(step, Vec::new(), 0..self.places())
     }
 
-    /// Draws the tensor of a step into the memory of an old tensor. For large tensors, allocating memory takes longer than
-    /// drawing.
+    /// Draws the tensor of a step into the memory of an old tensor. For large tensors, allocating memory takes longer
+    /// than drawing.
     pub fn tensor_reusing(&self, step: u64, old: PlantedTensor) -> PlantedTensor {
         self.draw(step, old.tensor.into_values(), 0..self.places())
     }

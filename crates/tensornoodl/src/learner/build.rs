@@ -16,10 +16,11 @@ use crate::params::{Params, Rule};
 use crate::shape::Shape;
 
 impl Learner {
-    /// Makes a learner that starts without patterns and finds them in the data: at the first tensor, and whenever fibers
-    /// show something new.
+    /// Makes a learner that starts without patterns and finds them in the data: at the first tensor, and whenever
+    /// fibers show something new.
     ///
-    /// `code_floor` and `tau` are in units of the smallest codes of the data. These units are found in the data as well.
+    /// `code_floor` and `tau` are in units of the smallest codes of the data. These units are found in the data as
+    /// well.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a parameter outside its range, [`Error::Shape`] for no features or too many.
@@ -43,17 +44,17 @@ impl Learner {
         Ok(Learner { discovery, stop, ..Learner::new(start.dictionary.clone(), params)? })
     }
 
-    /// Makes a learner with the patterns that [`find_stable`](crate::discover::find_stable) finds in a tensor. The ranks of
-    /// the team have shares of this tensor.
+    /// Makes a learner with the patterns that [`find_stable`](crate::discover::find_stable) finds in a tensor. The
+    /// ranks of the team have shares of this tensor.
     ///
-    /// With `stream`, more tensors follow, and the learner takes up new patterns as they appear. With the paper's step
-    /// ([`Rule::Paper`]), a learner that found patterns here takes up no further ones, and its parameters are in the units
-    /// of the data.
+    /// With `stream`, more tensors follow, and the learner takes up new patterns as they appear. With the paper's
+    /// step ([`Rule::Paper`]), a learner that found patterns here takes up no further ones, and its parameters are in
+    /// the units of the data.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a parameter outside its range; without `stream`, [`Error::NoPattern`] or
-    /// [`Error::NothingShared`] if there is no pattern; [`Error::Stopped`] if `discover.stop` ended the search; the error of
-    /// another rank as [`Error::OtherRank`].
+    /// [`Error::NothingShared`] if there is no pattern; [`Error::Stopped`] if `discover.stop` ended the search; the
+    /// error of another rank as [`Error::OtherRank`].
     pub fn from_tensor(
         team: Arc<dyn Team>,
         tensor: &Tensor<'_>,

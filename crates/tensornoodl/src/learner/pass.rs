@@ -25,8 +25,8 @@ const STOPPED: i8 = 1;
 /// Alarm of a rank whose share cannot be learned from.
 const FAILED: i8 = 2;
 
-/// Memory that a learner works in. It is kept between steps: a small step would spend more time on allocating it than on
-/// anything else.
+/// Memory that a learner works in. It is kept between steps: a small step would spend more time on allocating it than
+/// on anything else.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     pub(crate) encode: EncodeScratch,
@@ -68,8 +68,8 @@ pub(crate) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Codes all fibers under `dictionary` (stage I), and leaves the sums that stage III needs in `scratch.sums`, added up
-    /// over all ranks.
+    /// Codes all fibers under `dictionary` (stage I), and leaves the sums that stage III needs in `scratch.sums`,
+    /// added up over all ranks.
     ///
     /// # Errors
     /// The first error of any rank, on all ranks. [`Error::Stopped`] if a rank was stopped.
@@ -112,8 +112,8 @@ impl PassCounter {
         PassCounter { passes, count: 0, last_fit: f64::INFINITY }
     }
 
-    /// Counts a pass with this relative residual, and returns whether it was the last one. `settled` says whether the gain
-    /// of a further pass would be small.
+    /// Counts a pass with this relative residual, and returns whether it was the last one. `settled` says whether the
+    /// gain of a further pass would be small.
     pub(crate) fn was_last(&mut self, fit: f64, settled: bool) -> bool {
         self.count += 1;
         let before = std::mem::replace(&mut self.last_fit, fit);

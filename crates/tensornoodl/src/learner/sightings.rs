@@ -26,13 +26,14 @@ impl Sightings {
         self.first <= self.last && self.last <= steps && self.times <= steps
     }
 
-    /// The probability of a gap as long as the one since the last sighting, given how often the pattern was seen before.
-    /// It is 1 for a pattern that was seen less than three times.
+    /// The probability of a gap as long as the one since the last sighting, given how often the pattern was seen
+    /// before. It is 1 for a pattern that was seen less than three times.
     pub(crate) fn chance_of_gap(self, now: u64) -> f64 {
         if self.times < 3 {
             return 1.0;
         }
-        // The share of steps that show the pattern has a uniform prior. The time before the first sighting does not count.
+        // The share of steps that show the pattern has a uniform prior. The time before the first sighting does not
+        // count.
         let (between, sightings) = ((self.last - self.first) as f64, (self.times - 1) as f64);
         let missed = between - sightings;
         (0..now - self.last).map(|i| (missed + 1.0 + i as f64) / (between + 2.0 + i as f64)).product()

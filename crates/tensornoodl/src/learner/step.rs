@@ -26,12 +26,12 @@ pub struct Step {
     pub solver_counts: SolverCounts,
     /// Number of passes over the tensor.
     pub passes: usize,
-    /// Number of new patterns that were found in the tensor. They are the last ones of the dictionary, and are used from
-    /// the next tensor on.
+    /// Number of new patterns that were found in the tensor. They are the last ones of the dictionary, and are used
+    /// from the next tensor on.
     pub found: usize,
-    /// Patterns that were removed, by their numbers before the step: patterns on probation that other patterns now explain,
-    /// and patterns that have become equal to an older pattern. Patterns after a removed one have moved up. `codes` and
-    /// `activity` have the numbering of the dictionary after the step.
+    /// Patterns that were removed, by their numbers before the step: patterns on probation that other patterns now
+    /// explain, and patterns that have become equal to an older pattern. Patterns after a removed one have moved up.
+    /// `codes` and `activity` have the numbering of the dictionary after the step.
     pub lost: Vec<usize>,
     /// Time spent on the parts of the step.
     pub times: Times,

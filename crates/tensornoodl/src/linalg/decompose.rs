@@ -21,7 +21,8 @@ use rayon::prelude::*;
 
 use crate::linalg::vector::dot;
 
-/// Systems of at least this size are solved by several threads. Waking threads takes longer than solving a smaller system.
+/// Systems of at least this size are solved by several threads. Waking threads takes longer than solving a smaller
+/// system.
 const LARGE: usize = 128;
 
 /// Number of rows or columns that one thread solves at a time.

@@ -1,4 +1,5 @@
-//! Order-independent sums: their bits depend neither on the order of the numbers nor on the thread or rank that adds them.
+//! Order-independent sums: their bits depend neither on the order of the numbers nor on the thread or rank that adds
+//! them.
 //!
 //! ```text
 //! x_i                     numbers to be added, |x_i| < 2^(26 level - 1)
@@ -6,12 +7,12 @@
 //! sum = S1 + S2 + S3      S_k is the sum of all s_k, without rounding
 //! ```
 //!
-//! Every number is cut into slices on one grid of powers of two. Slices of one grid line add up without rounding in double
-//! precision, so their sums are integer multiples of u_k, and integers add up in any order. A sum keeps the three highest
-//! slices that occur in it; the part e of a number below these slices is dropped. The smallest possible level for the largest
-//! number is used, hence u_3 <= 2^-51 max |x_i|, and a sum of N numbers is the exact sum up to N 2^-52 max |x_i|, rounded
-//! once (Demmel and Nguyen, "Parallel reproducible summation", 2015). If all numbers are multiples of u_3, nothing is
-//! dropped, and the result is the correctly rounded exact sum.
+//! Every number is cut into slices on one grid of powers of two. Slices of one grid line add up without rounding in
+//! double precision, so their sums are integer multiples of u_k, and integers add up in any order. A sum keeps the
+//! three highest slices that occur in it; the part e of a number below these slices is dropped. The smallest possible
+//! level for the largest number is used, hence u_3 <= 2^-51 max |x_i|, and a sum of N numbers is the exact sum up to
+//! N 2^-52 max |x_i|, rounded once (Demmel and Nguyen, "Parallel reproducible summation", 2015). If all numbers are
+//! multiples of u_3, nothing is dropped, and the result is the correctly rounded exact sum.
 
 use crate::linalg::vector::with_simd;
 use crate::parallel::team::Team;
@@ -278,7 +279,8 @@ impl ExactSums {
     }
 }
 
-/// One order-independent sum: its bits depend neither on the order of the numbers nor on the thread or rank that adds them.
+/// One order-independent sum: its bits depend neither on the order of the numbers nor on the thread or rank that adds
+/// them.
 ///
 /// N numbers x_i add up to their exact sum up to N 2^-52 max |x_i|, rounded once. Numbers below 1e-290 lose digits. The
 /// sum becomes NaN if a number above 1e290, an infinite number or NaN is added.
@@ -328,8 +330,8 @@ impl ExactSum {
     }
 }
 
-/// Number of low bits of a sum that are sent as one i64; the bits above are sent as another one. The unused bits of both
-/// leave room for sums over [`MAX_RANKS`](crate::parallel::team::MAX_RANKS) ranks.
+/// Number of low bits of a sum that are sent as one i64; the bits above are sent as another one. The unused bits of
+/// both leave room for sums over [`MAX_RANKS`](crate::parallel::team::MAX_RANKS) ranks.
 const LOW_BITS: u32 = 52;
 
 /// Sums to be added over all ranks: an [`ExactSums`], and which of its columns.
@@ -491,8 +493,8 @@ mod tests {
     proptest! {
         /// Compares with exact sums of the crate xsum, rounded once.
         ///
-        /// A number loses at most u_3 / 2, and nothing if it is a multiple of u_3. So the exact sum of the kept parts is
-        /// within b = u_3 / 2 times the number of other numbers of the exact sum, and rounding is monotonic.
+        /// A number loses at most u_3 / 2, and nothing if it is a multiple of u_3. So the exact sum of the kept parts
+        /// is within b = u_3 / 2 times the number of other numbers of the exact sum, and rounding is monotonic.
         #[test]
         fn the_sum_is_the_exact_sum_within_the_documented_bound(
             scaled in prop::collection::vec((0.0..1.0_f64, -1.0..1.0_f64), 1..3000),

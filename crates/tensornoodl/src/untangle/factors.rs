@@ -8,8 +8,8 @@
 //!
 //! M_i is sparse, and `lanczos.rs` finds its singular vectors without a dense matrix.
 //!
-//! In data that follows the model only roughly, several groups of rows and cols may share a pattern. M_i then has further
-//! large singular triples; [`Codes::untangle_blocks`] returns them too.
+//! In data that follows the model only roughly, several groups of rows and cols may share a pattern. M_i then has
+//! further large singular triples; [`Codes::untangle_blocks`] returns them too.
 
 use rayon::prelude::*;
 
@@ -53,9 +53,9 @@ impl Codes {
 
     /// Stage II with `count` pairs of factors for each pattern: the leading one and the next singular pairs.
     ///
-    /// Further pairs are large where several groups of rows and cols share a pattern, so that its matrix does not have rank one.
-    /// The pairs of one pattern are orthogonal to each other, and `rank_one` is the fraction of the energy that each of them
-    /// explains.
+    /// Further pairs are large where several groups of rows and cols share a pattern, so that its matrix does not
+    /// have rank one. The pairs of one pattern are orthogonal to each other, and `rank_one` is the fraction of the
+    /// energy that each of them explains.
     ///
     /// The ranks of a team hold the codes of different fibers; each rank returns the factors of the whole tensor.
     pub fn untangle_blocks(&self, team: &dyn Team, count: usize) -> Vec<Factors> {

@@ -7,7 +7,8 @@
 //! (V'M'M V) y = lambda y       then v ~ V y and sigma^2 ~ lambda
 //! ```
 //!
-//! No dense matrix of the size of M is formed. If M has rank one, the first vector of the basis is already the solution.
+//! No dense matrix of the size of M is formed. If M has rank one, the first vector of the basis is already the
+//! solution.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -19,8 +20,8 @@ use crate::linalg::vector::{add_scaled, dot};
 /// Number of plain power steps before the Lanczos iteration.
 const POWER_STEPS: usize = 8;
 
-/// Largest number of basis vectors, or four for each wanted singular vector if that is more. When the basis is full, the
-/// iteration starts again from the best vectors so far.
+/// Largest number of basis vectors, or four for each wanted singular vector if that is more. When the basis is full,
+/// the iteration starts again from the best vectors so far.
 const MOST_VECTORS: usize = 48;
 
 /// Largest number of starts. All of them are used only if singular values agree to many digits; the result then mixes
@@ -95,8 +96,8 @@ impl SparseMatrix {
         self.lanczos(start, &mut random_start, count).unwrap_or_else(|vectors| vectors)
     }
 
-    /// One run of the Lanczos iteration from v. Returns right singular vectors: `Ok` if they have converged, `Err` if the
-    /// basis was full before they converged.
+    /// One run of the Lanczos iteration from v. Returns right singular vectors: `Ok` if they have converged, `Err` if
+    /// the basis was full before they converged.
     ///
     /// If M'M maps the basis to itself before all vectors are found, the run goes on with a new random start.
     fn lanczos(

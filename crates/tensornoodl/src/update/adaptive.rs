@@ -53,7 +53,8 @@ struct Noise {
     freedom: f64,
 }
 
-/// Sums over the first observation of every pattern. They give the prior variance of patterns that were not seen before.
+/// Sums over the first observation of every pattern. They give the prior variance of patterns that were not seen
+/// before.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 struct Prior {
     /// Sum of |G_i|^2.
@@ -107,8 +108,8 @@ impl Adaptive {
 
     /// One pass over a tensor: moves A(t), `origin`, by the sums over the fibers.
     ///
-    /// The fibers were coded with the dictionary `coded_with`. In the first pass this is `origin` itself; a further pass
-    /// replaces the one before and starts again from `origin`.
+    /// The fibers were coded with the dictionary `coded_with`. In the first pass this is `origin` itself; a further
+    /// pass replaces the one before and starts again from `origin`.
     ///
     /// # Errors
     /// A pattern that becomes zero or not finite.
@@ -171,11 +172,11 @@ impl Adaptive {
         self.variance.iter_mut().flatten().for_each(fade);
     }
 
-    /// Records P after a step whose patterns have moved by `squares` (squared distances). Returns whether a further pass
-    /// would gain little.
+    /// Records P after a step whose patterns have moved by `squares` (squared distances). Returns whether a further
+    /// pass would gain little.
     ///
-    /// Codes are least-squares fits, so that the residual of a fiber lacks what lies along its other patterns: about 1/n
-    /// of the energy of each move. A further pass recovers most of it.
+    /// Codes are least-squares fits, so that the residual of a fiber lacks what lies along its other patterns: about
+    /// 1/n of the energy of each move. A further pass recovers most of it.
     fn record(
         &mut self,
         sums: &FiberSums,
@@ -198,8 +199,8 @@ impl Adaptive {
         settled
     }
 
-    /// Returns P of the shown patterns before this tensor: a common prior for patterns that were never seen, and the P of
-    /// earlier tensors for the others, raised where the residuals contradict it.
+    /// Returns P of the shown patterns before this tensor: a common prior for patterns that were never seen, and the
+    /// P of earlier tensors for the others, raised where the residuals contradict it.
     fn expect(
         &mut self,
         e: &SecondMoment,
@@ -222,7 +223,8 @@ impl Adaptive {
         let first = |at: usize| prior * (1.0 + prior * d[at] / v);
         let past = |(at, &i): (usize, &usize)| self.variance[i].unwrap_or_else(|| first(at)).max(ROUNDING);
         let mut variance: Vec<f64> = patterns.iter().enumerate().map(past).collect();
-        // A reset raises the expected squares of patterns in the same fibers. Three rounds are enough for this to settle.
+        // A reset raises the expected squares of patterns in the same fibers. Three rounds are enough for this to
+        // settle.
         for _ in 0..3 {
             let from_others = e.due_to_others(&variance);
             for i in 0..k {
@@ -277,8 +279,8 @@ fn difference(a: &Dictionary, b: &Dictionary, patterns: &[usize]) -> Vec<f64> {
 /// The ratio of |G_i|^2 to its expectation that chance exceeds only with probability exp(-tail) (Laurent and Massart's
 /// bound for chi-square).
 ///
-/// Noise that is not white has fewer than n degrees of freedom. Their number is estimated from the cosines between fitted
-/// columns; [`FREEDOM_COLUMNS`] of them are enough.
+/// Noise that is not white has fewer than n degrees of freedom. Their number is estimated from the cosines between
+/// fitted columns; [`FREEDOM_COLUMNS`] of them are enough.
 fn significance(fit: &[f64], n: usize, tail: f64) -> f64 {
     let every = (fit.len() / n).div_ceil(FREEDOM_COLUMNS);
     let mut unit = Vec::with_capacity(n * FREEDOM_COLUMNS);

@@ -29,15 +29,16 @@ pub(crate) struct Update {
     pub(crate) adaptive: Adaptive,
     /// |A(t+1) - A(t)|_F^2.
     pub(crate) squared_change: f64,
-    /// Whether the gain of a further pass would be small. Always false for the paper's step, which does not estimate it.
+    /// Whether the gain of a further pass would be small. Always false for the paper's step, which does not estimate
+    /// it.
     pub(crate) settled: bool,
 }
 
 /// Moves the dictionary by the sums over the fibers of a tensor, with the rule in `params`.
 ///
-/// `origin` is A(t). The fibers were coded with `coded_with`: A(t) in the first pass over a tensor, and the dictionary that
-/// the pass before returned in a further pass. A further pass of the paper's step moves `coded_with`. A further pass of the
-/// adaptive step starts again from A(t) with better codes, so that no fiber is counted twice.
+/// `origin` is A(t). The fibers were coded with `coded_with`: A(t) in the first pass over a tensor, and the
+/// dictionary that the pass before returned in a further pass. A further pass of the paper's step moves `coded_with`.
+/// A further pass of the adaptive step starts again from A(t) with better codes, so that no fiber is counted twice.
 ///
 /// # Errors
 /// A pattern that becomes zero or not finite.

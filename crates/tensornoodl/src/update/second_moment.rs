@@ -5,8 +5,8 @@ use crate::linalg::product::add_product;
 
 /// E = sum of w_f x_f x_f' (k x k) over the k patterns that some fiber shows.
 ///
-/// A pattern that never shares a fiber with another one has only its diagonal entry in E. In sparse tensors most patterns
-/// are like that. Patterns that share fibers come first and have a dense block.
+/// A pattern that never shares a fiber with another one has only its diagonal entry in E. In sparse tensors most
+/// patterns are like that. Patterns that share fibers come first and have a dense block.
 pub(crate) struct SecondMoment {
     /// The number of each pattern, in the order of E.
     pub(crate) patterns: Vec<usize>,

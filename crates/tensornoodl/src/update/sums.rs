@@ -7,8 +7,8 @@
 //! adaptive   G_i = sum_f w_f r_f x_if,    E = sum_f w_f x_f x_f'
 //! ```
 //!
-//! G and E are plain sums over fibers, so that the sums of the parts of a tensor, or of the shares of ranks, add up to the
-//! sums of the whole tensor.
+//! G and E are plain sums over fibers, so that the sums of the parts of a tensor, or of the shares of ranks, add up
+//! to the sums of the whole tensor.
 
 use rayon::prelude::*;
 
@@ -63,8 +63,8 @@ struct Tally {
     mixed: usize,
 }
 
-/// Weights of fibers over the passes of one tensor. A further pass keeps the weights of the first one, so that all passes
-/// solve one least-squares problem. Only a fiber that had no code before gets its weight in a later pass.
+/// Weights of fibers over the passes of one tensor. A further pass keeps the weights of the first one, so that all
+/// passes solve one least-squares problem. Only a fiber that had no code before gets its weight in a later pass.
 pub(crate) enum PassWeights {
     /// There is only one pass: weights are computed and not stored.
     OnePass,
@@ -314,8 +314,8 @@ struct WeightedFibers {
 
 /// w_f, the inverse of the residual variance of a fiber of energy |y|^2 with s codes and the residual |r|^2.
 ///
-/// A residual has n - s degrees of freedom, which are many, so that each fiber shows its own noise. An outlier or a wrong
-/// code gets almost no weight. Residuals below 1e-12 of the fiber are rounding.
+/// A residual has n - s degrees of freedom, which are many, so that each fiber shows its own noise. An outlier or a
+/// wrong code gets almost no weight. Residuals below 1e-12 of the fiber are rounding.
 fn inverse_variance(n: usize, s: usize, energy: f64, residual: f64) -> f64 {
     (n - s) as f64 / residual.max(1e-24 * energy)
 }

@@ -162,7 +162,8 @@ struct Times {
 }
 
 impl Times {
-    /// Measures all times. Each repeat measures every quantity once, so that changes of the machine's speed affect all of them.
+    /// Measures all times. Each repeat measures every quantity once, so that changes of the machine's speed affect
+    /// all of them.
     fn measure(learner: &Learner, tensor: &Tensor<'_>, repeats: usize) -> anyhow::Result<Times> {
         let n = tensor.shape().features;
         let (a, y) = (learner.dictionary().values(), tensor.values());
@@ -194,7 +195,8 @@ impl Times {
     }
 }
 
-/// Returns the median of the ratios of single repeats: the speed of a machine changes over time, but hardly within a repeat.
+/// Returns the median of the ratios of single repeats: the speed of a machine changes over time, but hardly within a
+/// repeat.
 fn speedup(alone: &[f64], all: &[f64]) -> f64 {
     let ratios: Vec<f64> = alone.iter().zip(all).map(|(alone, all)| alone / all).collect();
     if ratios.is_empty() { 1.0 } else { median(ratios) }

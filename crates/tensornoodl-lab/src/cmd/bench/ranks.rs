@@ -174,8 +174,8 @@ impl<'a> Bench<'a> {
         Ok(Bench { args, team, solo, own, learner, share })
     }
 
-    /// Times steps of three kinds in each repeat: of the first rank alone, of all ranks at the same time without exchanges, and of all
-    /// ranks together.
+    /// Times steps of three kinds in each repeat: of the first rank alone, of all ranks at the same time without
+    /// exchanges, and of all ranks together.
     fn measure(&self) -> anyhow::Result<Times> {
         let (team, mut times) = (self.team, Times::default());
         let mut working = self.learner.clone();

@@ -156,7 +156,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the plan with one axis multiplied. A place has m alpha beta codes on average, and a place without codes has no fiber.
+/// Returns the plan with one axis multiplied. A place has m alpha beta codes on average, and a place without codes
+/// has no fiber.
 fn plan(axis: Axis, factor: f64) -> Plan {
     let of = |other: Axis, first: f64, usual: f64| if axis == other { factor * first } else { usual };
     let codes = of(Axis::Codes, 1.0, 1.0);

@@ -105,8 +105,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the plan of a tensor with about `fibers` fibers of `size` patterns each. With l = m alpha beta codes per place, the share
-/// 1 - exp(-l) of the places has a fiber, with l / (1 - exp(-l)) patterns on average.
+/// Returns the plan of a tensor with about `fibers` fibers of `size` patterns each. With l = m alpha beta codes per
+/// place, the share 1 - exp(-l) of the places has a fiber, with l / (1 - exp(-l)) patterns on average.
 fn plan(args: &Args, size: f64, fibers: usize, noise: f64, seed: u64) -> Plan {
     let (mut low, mut high) = (0.0, size);
     for _ in 0..60 {
@@ -194,8 +194,8 @@ fn gcd(a: usize, b: usize) -> usize {
 /// Number of rounds of k-means, which converges earlier.
 const ROUNDS: usize = 20;
 
-/// Clusters the directions of fibers regardless of sign: every fiber joins the center with the largest |cos|, and every center becomes
-/// the mean of its fibers.
+/// Clusters the directions of fibers regardless of sign: every fiber joins the center with the largest |cos|, and
+/// every center becomes the mean of its fibers.
 fn k_means(tensor: &Tensor<'_>, patterns: usize, seed: u64) -> Result<Dictionary, Error> {
     let n = tensor.shape().features;
     let mut centers = random_fibers(tensor, patterns, seed)?;

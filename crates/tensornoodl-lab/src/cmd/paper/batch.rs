@@ -21,7 +21,8 @@ Examples:
 All methods get the first tensor of a stream. More tensors would not help methods for one tensor: B and C are new in each tensor, so T \
 tensors side by side have m T terms. Orth-ALS needs m <= J, K.";
 
-/// Factorize one tensor as a whole: by CP-ALS, Orth-ALS, tensor power with clustering, truncated power, and TensorNOODL.
+/// Factorize one tensor as a whole: by CP-ALS, Orth-ALS, tensor power with clustering, truncated power, and
+/// TensorNOODL.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {

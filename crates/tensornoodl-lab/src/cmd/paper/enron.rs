@@ -57,9 +57,10 @@ const PAPER: [(&str, [&str; 4]); 3] = [
     ("Fu et al., in the paper", ["4/16", "3/15", "3/30 (two joined)", "5/12"]),
 ];
 
-/// Values of p and lambda; those of Fu et al. are not known. lambda is the one of 1, 2 and 5 times powers of ten whose group sizes add
-/// up to nearest the paper's 16 + 15 + 30 + 12 = 73, without regard to labels. p = 1 is the largest that Fu et al. allow (with p = 1/2
-/// sizes add up to at most 55). p = 2, which has no weights of months, was added after a look at the labels.
+/// Values of p and lambda; those of Fu et al. are not known. lambda is the one of 1, 2 and 5 times powers of ten
+/// whose group sizes add up to nearest the paper's 16 + 15 + 30 + 12 = 73, without regard to labels. p = 1 is the
+/// largest that Fu et al. allow (with p = 1/2 sizes add up to at most 55). p = 2, which has no weights of months, was
+/// added after a look at the labels.
 const CHOSEN: [(f64, f64); 2] = [(1.0, 0.1), (2.0, 20.0)];
 
 #[derive(Serialize)]

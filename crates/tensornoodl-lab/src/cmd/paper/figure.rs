@@ -144,7 +144,8 @@ fn samples_charts(alphas: &[f64], sizes: &[usize], lines: &[Line]) -> Vec<Chart>
     charts
 }
 
-/// Draws errors over tensors: the error of A of all methods in the first row, errors of A and X and the fit of TensorNOODL in the second.
+/// Draws errors over tensors: the error of A of all methods in the first row, errors of A and X and the fit of
+/// TensorNOODL in the second.
 fn convergence_charts(alphas: &[f64], outcomes: &[Outcome]) -> Vec<Chart> {
     let numbered = |from: usize, values: &[f64]| {
         (from..).zip(values).map(|(step, &value)| (step as f64, value)).collect::<Vec<_>>()

@@ -34,7 +34,8 @@ Examples:
   noodl-lab paper all --quick --output results      small cells of every experiment, in about a minute
   noodl-lab paper all --jobs 2 --output results     everything, in hours; a run that was stopped continues";
 
-/// Run all experiments: tables, both figures, methods for one tensor, and Enron if NOODL_DATA names the folder of its tables.
+/// Run all experiments: tables, both figures, methods for one tensor, and Enron if NOODL_DATA names the folder of its
+/// tables.
 #[derive(clap::Args)]
 #[command(after_help = ALL_EXAMPLES, args_override_self = true)]
 struct AllArgs {

@@ -223,7 +223,8 @@ fn ratio(ratio: f64) -> String {
     if ratio < 0.1 { format!("{ratio:.4}") } else { format!("{ratio:.2}") }
 }
 
-/// Returns the time of one tensor for each method, if all lines belong to one cell: times of different runs cannot be compared.
+/// Returns the time of one tensor for each method, if all lines belong to one cell: times of different runs cannot be
+/// compared.
 fn times(lines: &[Line]) -> String {
     let cell = |line: &Line| (line.alpha.to_bits(), line.size, line.patterns);
     let Some(first) = lines.first().filter(|first| lines.iter().all(|line| cell(line) == cell(first))) else {
