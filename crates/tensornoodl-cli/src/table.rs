@@ -20,10 +20,10 @@ pub struct TableArgs {
     /// cols].
     #[arg(long, value_name = "AXIS")]
     feature: Option<String>,
-    /// Who takes part: a column, or any other axis that --feature can be.
+    /// Who takes part: a column, or a function of columns as for --feature.
     #[arg(long, value_name = "AXIS")]
     row: Option<String>,
-    /// With whom: a column, or any other axis that --feature can be.
+    /// With whom the rows take part: a column, or a function of columns as for --feature.
     #[arg(long, value_name = "AXIS")]
     col: Option<String>,
     /// The time axis of the stream: each of its values is a step with a tensor [default: one tensor].

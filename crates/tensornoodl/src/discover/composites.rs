@@ -10,7 +10,8 @@
 use std::collections::HashSet;
 
 use crate::discover::null::surprise;
-use crate::discover::search::{Coded, MIN_CODE, Search};
+use crate::discover::pursuit::MIN_CODE;
+use crate::discover::search::{Coded, Search};
 use crate::discover::unit_fibers::{UnitFibers, dot, normalise};
 
 /// Two ratios are the same if they differ by at most this part.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! search.rs        patterns that unexplained fibers share, tested against chance
+//! pursuit.rs       orthogonal matching pursuit: the code of one fiber during a search
 //! null.rs          the null model: what the same search finds in fibers without patterns
 //! composites.rs    patterns that turn out to be sums of two
 //! unit_fibers.rs   fibers as the search sees them: unit length, single precision
@@ -23,6 +24,7 @@ pub(crate) mod held_out;
 pub(crate) mod null;
 pub mod pairs;
 pub(crate) mod params;
+pub(crate) mod pursuit;
 pub(crate) mod sample;
 pub(crate) mod scale;
 pub(crate) mod search;
