@@ -96,6 +96,25 @@ pub enum Error {
         /// The shape of the tensor that the part belongs to.
         tensor: Shape,
     },
+    /// A value cannot be a number of events.
+    #[error(
+        "the value at feature {feature} of {place} is {value}: the counts model needs values from 0 to 2.7e11; \
+         use the exact model"
+    )]
+    NotACount {
+        /// The feature index of the value.
+        feature: usize,
+        /// The place of the fiber.
+        place: Place,
+        /// The value.
+        value: f64,
+    },
+    /// A tensor has more events than sums of counts can hold.
+    #[error("the tensor has {events:e} events: the counts model takes at most 2.7e11; use a smaller unit or the exact model")]
+    TooManyEvents {
+        /// The number of events.
+        events: f64,
+    },
     /// No pattern of a tensor is significant.
     #[error(
         "no significant pattern found; use a number of patterns (--patterns N) to accept the N strongest"

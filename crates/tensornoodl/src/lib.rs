@@ -110,7 +110,7 @@ pub use discover::params::DiscoverParams;
 pub use discover::scale::Scale;
 pub use error::Error;
 pub use evaluate::{assumptions, metrics, recovery, synthetic};
-pub use learner::{Learner, Step, Times};
+pub use learner::{ExactLearner, Learner, ModelKind, Step, Times};
 pub use parallel::Team;
 pub use params::{Params, Passes, Rule, Samples, Solver};
 pub use shape::{Place, Shape};

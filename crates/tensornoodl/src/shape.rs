@@ -46,6 +46,11 @@ impl Place {
         u64::from(self.col) << 32 | u64::from(self.row)
     }
 
+    /// Returns the place with this key.
+    pub(crate) fn from_key(key: u64) -> Place {
+        Place { row: key as u32, col: (key >> 32) as u32 }
+    }
+
     /// Returns the rank, out of `ranks`, that holds the fiber at this place when places are spread over ranks by hash.
     ///
     /// # Panics

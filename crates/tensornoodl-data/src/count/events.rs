@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-use tensornoodl::{Shape, Tensor};
+use tensornoodl::{Place, Shape, Sparse, Tensor};
 
 use crate::count::cells::Key;
 use crate::count::labels::{Labels, sort_labels};
@@ -140,16 +140,25 @@ impl Events {
         }
     }
 
-    /// Builds the tensor of a step, from 0.
+    /// Builds the tensor of a step, from 0. Only its cells are stored.
     ///
     /// # Errors
     /// [`Error::Tensor`] if the core crate refuses the tensor.
     pub fn tensor(&self, step: usize) -> Result<Tensor<'static>, Error> {
         let first = self.cells.partition_point(|cell| (cell.0[0] as usize) < step);
-        let cells = self.cells[first..].iter().take_while(|cell| cell.0[0] as usize == step);
-        let entries: Vec<(usize, usize, usize, f64)> = cells
-            .map(|&([_, row, col, feature], value)| (feature as usize, row as usize, col as usize, value))
-            .collect();
-        Ok(Tensor::from_triplets(self.shape(), &entries)?)
+        let after = self.cells.partition_point(|cell| (cell.0[0] as usize) <= step);
+        let mut fibers: Vec<&[(Key, f64)]> =
+            self.cells[first..after].chunk_by(|a, b| a.0[..3] == b.0[..3]).collect();
+        fibers.sort_unstable_by_key(|fiber| (fiber[0].0[2], fiber[0].0[1]));
+        let (mut matrix, mut places) = (Sparse::new(self.shape().features), Vec::new());
+        for fiber in fibers {
+            let cells = fiber.iter().filter(|cell| cell.1 != 0.0).map(|cell| (cell.0[3], cell.1));
+            let column: Vec<(u32, f64)> = cells.collect();
+            if !column.is_empty() {
+                matrix.push(&column);
+                places.push(Place { row: fiber[0].0[1], col: fiber[0].0[2] });
+            }
+        }
+        Ok(Tensor::from_sparse(self.shape(), matrix, places)?)
     }
 }

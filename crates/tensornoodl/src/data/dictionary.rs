@@ -1,17 +1,18 @@
-//! The dictionary A, whose columns have unit length.
+//! The dictionary A, whose columns have unit length, or unit sum if it explains counts.
 //!
 //! ```text
-//! A (n x m)    column i is pattern i, |A_i| = 1
+//! A (n x m)    column i is pattern i, |A_i| = 1; for counts A_fi >= 0, sum_f A_fi = 1
 //! G = A'A      inner products of the patterns (m x m)
 //! ```
 //!
-//! Every function that changes a pattern scales it to unit length, so that no other code has to.
+//! Every function that changes a pattern of the exact model scales it to unit length, so that no other code has to.
 
 use crate::error::Error;
 use crate::linalg::product::transposed_product;
 use crate::linalg::vector::{add_scaled, divide, dot, squared_distance};
 
-/// The dictionary A (n x m): column i is pattern i and has unit length.
+/// The dictionary A (n x m): column i is pattern i. It has unit length in the exact model, and unit sum in the counts
+/// model.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Dictionary {
     features: usize,
@@ -41,6 +42,40 @@ impl Dictionary {
         self.features > 0
             && self.values.len().is_multiple_of(self.features)
             && self.values.chunks_exact(self.features).all(unit)
+    }
+
+    /// Whether lengths fit together and all columns have only shares that add up to 1, for a dictionary of a counts model
+    /// that was deserialized.
+    pub(crate) fn has_unit_sums(&self) -> bool {
+        let unit = |column: &[f64]| {
+            column.iter().all(|a| *a >= 0.0) && (column.iter().sum::<f64>() - 1.0).abs() < 1e-9
+        };
+        self.features > 0
+            && self.values.len().is_multiple_of(self.features)
+            && self.values.chunks_exact(self.features).all(unit)
+    }
+
+    /// Makes a dictionary for counts from an n x m matrix of positive numbers, column by column: scales each column to
+    /// sum 1.
+    pub(crate) fn with_unit_sums(features: usize, mut values: Vec<f64>) -> Dictionary {
+        for column in values.chunks_exact_mut(features) {
+            let sum = column.iter().sum();
+            divide(column, sum);
+        }
+        Dictionary { features, values }
+    }
+
+    /// Returns the dictionary with columns of unit length, so that inner products of patterns are cosines. A dictionary
+    /// of the exact model stays as it is.
+    pub fn with_unit_lengths(&self) -> Dictionary {
+        let mut values = self.values.clone();
+        for column in values.chunks_exact_mut(self.features) {
+            let square = dot(column, column);
+            if (square - 1.0).abs() > 1e-9 {
+                divide(column, square.sqrt());
+            }
+        }
+        Dictionary { features: self.features, values }
     }
 
     /// A dictionary without patterns.

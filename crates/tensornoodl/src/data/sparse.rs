@@ -1,7 +1,7 @@
 //! Sparse matrices stored by columns, for codes X (m x p), row factors B (J x m) and col factors C (K x m).
 
 /// A sparse matrix, stored as one list of (row, value) entries for each column.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Sparse {
     rows: usize,
     /// Column c is `entries[starts[c]..starts[c + 1]]`.
@@ -13,6 +13,18 @@ impl Sparse {
     /// A matrix with this many rows and without columns.
     pub fn new(rows: usize) -> Sparse {
         Sparse { rows, starts: vec![0], entries: Vec::new() }
+    }
+
+    /// Whether the columns are in order and inside the matrix, for a matrix that was deserialized.
+    pub(crate) fn is_sound(&self) -> bool {
+        let inside = |column: &[(u32, f64)]| {
+            column.is_sorted_by(|a, b| a.0 < b.0)
+                && column.iter().all(|entry| (entry.0 as usize) < self.rows && entry.1.is_finite())
+        };
+        self.starts.first() == Some(&0)
+            && self.starts.is_sorted()
+            && self.starts.last() == Some(&self.entries.len())
+            && self.columns().all(inside)
     }
 
     /// Appends a column, given as (row, value) entries by increasing row.

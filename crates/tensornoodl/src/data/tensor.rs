@@ -6,7 +6,9 @@
 //! ```
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
+use crate::data::sparse::Sparse;
 use crate::error::Error;
 use crate::shape::{Place, Shape};
 
@@ -23,12 +25,32 @@ impl Shape {
 
 /// A sparse n x J x K tensor: its non-zero fibers, which are the columns of Y (n x p) (eq:dl), and their places.
 ///
-/// All other fibers are zero and take no memory.
-#[derive(Debug, Clone, PartialEq)]
+/// All other fibers are zero and take no memory. A fiber is stored with all of its n values, or with its non-zero values
+/// only ([`Tensor::from_sparse`]).
+#[derive(Debug, Clone)]
 pub struct Tensor<'a> {
     shape: Shape,
-    values: Cow<'a, [f64]>,
+    fibers: Fibers<'a>,
     places: Cow<'a, [Place]>,
+}
+
+/// How the fibers of a tensor are stored.
+#[derive(Debug, Clone)]
+enum Fibers<'a> {
+    /// All values of Y (n x p), column by column.
+    Dense(Cow<'a, [f64]>),
+    /// The non-zero values of Y, and all values once somebody has asked for them.
+    Sparse(Cow<'a, Sparse>, OnceLock<Vec<f64>>),
+}
+
+/// Tensors are equal if they have the same fibers at the same places, however the fibers are stored.
+impl PartialEq for Tensor<'_> {
+    fn eq(&self, other: &Tensor<'_>) -> bool {
+        let entries = |tensor: &Tensor<'_>| -> Vec<Vec<(u32, f64)>> {
+            (0..tensor.fibers()).map(|fiber| tensor.entries(fiber).collect()).collect()
+        };
+        self.shape == other.shape && self.places == other.places && entries(self) == entries(other)
+    }
 }
 
 impl<'a> Tensor<'a> {
@@ -78,7 +100,7 @@ impl<'a> Tensor<'a> {
         }
         values.truncate(kept * n);
         places.truncate(kept);
-        Ok(Tensor { shape, values: values.into(), places: places.into() })
+        Ok(Tensor::dense(shape, values.into(), places.into()))
     }
 
     /// Makes a tensor from its fibers: column f of `values` (n x p, column by column) is the fiber at `places[f]`.
@@ -104,7 +126,41 @@ impl<'a> Tensor<'a> {
         for (column, &place) in values.chunks_exact(shape.features).zip(places.iter()) {
             check_finite(column, place)?;
         }
-        Ok(Tensor { shape, values, places })
+        Ok(Tensor::dense(shape, values, places))
+    }
+
+    /// Makes a tensor from the non-zero values of its fibers: column f of `fibers` (n x p) is the fiber at `places[f]`.
+    ///
+    /// Tables of counts have long fibers with few events, and a learner for counts reads nothing but these values. All
+    /// values are made on demand, when [`Tensor::values`] or [`Tensor::fiber`] is called.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if an axis is empty or too long, [`Error::Length`] if there is not one fiber of n features for
+    /// each place, [`Error::PlaceOutOfBounds`] or [`Error::DuplicatePlace`] if a place is outside the shape or occurs
+    /// twice, [`Error::NotFinite`] if a value is not finite or larger than 1e100.
+    pub fn from_sparse(
+        shape: Shape,
+        fibers: Sparse,
+        places: impl Into<Cow<'a, [Place]>>,
+    ) -> Result<Tensor<'a>, Error> {
+        shape.check()?;
+        let places = places.into();
+        if fibers.cols() != places.len() || fibers.rows() != shape.features {
+            let (got, expected) = (fibers.cols() * fibers.rows(), places.len() * shape.features);
+            return Err(Error::Length { what: "fibers", got, expected });
+        }
+        check_places(&places, shape)?;
+        for (column, &place) in fibers.columns().zip(places.iter()) {
+            if let Some(&(feature, value)) = column.iter().find(|entry| is_unusable(entry.1)) {
+                return Err(Error::NotFinite { feature: feature as usize, place, value });
+            }
+        }
+        Ok(Tensor { shape, fibers: Fibers::Sparse(Cow::Owned(fibers), OnceLock::new()), places })
+    }
+
+    /// Makes a tensor of fibers that are stored with all values.
+    fn dense(shape: Shape, values: Cow<'a, [f64]>, places: Cow<'a, [Place]>) -> Tensor<'a> {
+        Tensor { shape, fibers: Fibers::Dense(values), places }
     }
 
     /// Returns a tensor with the fibers of this one at other places, in a shape with other rows and cols.
@@ -126,23 +182,29 @@ impl<'a> Tensor<'a> {
             return Err(Error::Length { what: "places", got: places.len(), expected: self.places.len() });
         }
         check_places(&places, shape)?;
-        Ok(Tensor { shape, values: (&*self.values).into(), places })
+        Ok(Tensor { shape, fibers: self.borrowed().fibers, places })
     }
 
     /// Returns a tensor that borrows the fibers and places of this one.
     pub(crate) fn borrowed(&self) -> Tensor<'_> {
-        let Tensor { shape, values, places } = self;
-        Tensor { shape: *shape, values: (&**values).into(), places: (&**places).into() }
+        let fibers = match &self.fibers {
+            Fibers::Dense(values) => Fibers::Dense((&**values).into()),
+            Fibers::Sparse(matrix, _) => Fibers::Sparse(Cow::Borrowed(matrix), OnceLock::new()),
+        };
+        Tensor { shape: self.shape, fibers, places: (&*self.places).into() }
     }
 
     /// Makes a tensor from fibers that this crate computed, without the checks of [`Tensor::from_fibers`].
     pub(crate) fn trusted(shape: Shape, values: Vec<f64>, places: Vec<Place>) -> Tensor<'static> {
-        Tensor { shape, values: values.into(), places: places.into() }
+        Tensor::dense(shape, values.into(), places.into())
     }
 
     /// Returns Y (n x p), column by column, so that its memory can be used again.
     pub fn into_values(self) -> Vec<f64> {
-        self.values.into_owned()
+        match self.fibers {
+            Fibers::Dense(values) => values.into_owned(),
+            Fibers::Sparse(matrix, values) => values.into_inner().unwrap_or_else(|| all_values(&matrix)),
+        }
     }
 
     /// The shape n x J x K.
@@ -161,18 +223,45 @@ impl<'a> Tensor<'a> {
     /// If there is no fiber with this number.
     pub fn fiber(&self, fiber: usize) -> &[f64] {
         let n = self.shape.features;
-        &self.values[fiber * n..(fiber + 1) * n]
+        &self.values()[fiber * n..(fiber + 1) * n]
     }
 
-    /// All values of Y (n x p), column by column.
+    /// All values of Y (n x p), column by column. If only the non-zero values are stored, the first call makes all
+    /// values and keeps them.
     pub fn values(&self) -> &[f64] {
-        &self.values
+        match &self.fibers {
+            Fibers::Dense(values) => values,
+            Fibers::Sparse(matrix, values) => values.get_or_init(|| all_values(matrix)),
+        }
+    }
+
+    /// The non-zero values of one fiber with their features, by increasing feature.
+    ///
+    /// # Panics
+    /// If there is no fiber with this number.
+    pub fn entries(&self, fiber: usize) -> impl Iterator<Item = (u32, f64)> + '_ {
+        let n = self.shape.features;
+        let (dense, sparse) = match &self.fibers {
+            Fibers::Dense(values) => (&values[fiber * n..(fiber + 1) * n], [].as_slice()),
+            Fibers::Sparse(matrix, _) => ([].as_slice(), matrix.column(fiber)),
+        };
+        let entries = (0..).zip(dense.iter().copied()).chain(sparse.iter().copied());
+        entries.filter(|entry| entry.1 != 0.0)
     }
 
     /// The place of every stored fiber.
     pub fn places(&self) -> &[Place] {
         &self.places
     }
+}
+
+/// All values of a sparse matrix, column by column.
+fn all_values(matrix: &Sparse) -> Vec<f64> {
+    let mut values = vec![0.0; matrix.rows() * matrix.cols()];
+    for (column, entries) in values.chunks_exact_mut(matrix.rows().max(1)).zip(matrix.columns()) {
+        entries.iter().for_each(|&(row, value)| column[row as usize] = value);
+    }
+    values
 }
 
 /// Checks that all places are inside the shape, and no two are equal.

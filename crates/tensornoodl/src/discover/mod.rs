@@ -15,9 +15,11 @@
 //! stable.rs        the patterns of data that follows the model only roughly
 //! evidence.rs      evidence for a number of patterns
 //! pairs.rs         the pairwise start that the paper refers to, for comparison
+//! counts/          patterns of counts: their number, and new ones along a stream
 //! ```
 
 pub(crate) mod composites;
+pub(crate) mod counts;
 pub(crate) mod evidence;
 pub(crate) mod growth;
 pub(crate) mod held_out;
@@ -33,6 +35,7 @@ pub(crate) mod start;
 pub(crate) mod unexplained;
 pub(crate) mod unit_fibers;
 
+pub use counts::ladder::Rung;
 pub use evidence::{Evidence, Repeat, evidence};
 pub use held_out::HeldOut;
 pub use params::DiscoverParams;

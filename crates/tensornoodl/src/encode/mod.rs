@@ -7,9 +7,11 @@
 //! iht.rs      one fiber: the iteration, for fibers whose proof fails
 //! gram.rs     inner products of patterns
 //! screen.rs   cheap approximations of A'y with error bounds
+//! counts.rs   one fiber of counts: expectation-maximization, and a test of each pattern
 //! ```
 
 pub(crate) mod block;
+pub(crate) mod counts;
 pub(crate) mod fiber;
 pub(crate) mod gram;
 pub(crate) mod iht;

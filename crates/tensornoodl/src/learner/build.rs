@@ -10,10 +10,17 @@ use crate::discover::sample::sample;
 use crate::discover::stable::find_stable;
 use crate::discover::start::Start;
 use crate::error::Error;
-use crate::learner::Learner;
+use crate::learner::common::Common;
+use crate::learner::counts::Counts;
+use crate::learner::exact::Exact;
+use crate::learner::pass::Scratch;
+use crate::learner::sightings::Sightings;
+use crate::learner::{Learner, Method};
 use crate::parallel::team::{Team, agree};
 use crate::params::{Params, Rule};
 use crate::shape::Shape;
+use crate::stop::Stop;
+use crate::update::adaptive::Adaptive;
 
 impl Learner {
     /// Makes a learner that starts without patterns and finds them in the data: at the first tensor, and whenever
@@ -27,8 +34,9 @@ impl Learner {
     pub fn from_nothing(features: usize, params: Params, discover: DiscoverParams) -> Result<Learner, Error> {
         discover.check()?;
         Shape { features, rows: 1, cols: 1 }.check()?;
-        let (stop, discovery) = (discover.stop.clone(), Some(Discovery::new(features, discover)));
-        Ok(Learner { discovery, stop, ..Learner::new(Dictionary::empty(features), params)? })
+        let stop = discover.stop.clone();
+        let discovery = Some(Discovery::new(features, discover));
+        Learner::growing(Dictionary::empty(features), params, discovery, stop)
     }
 
     /// Makes a learner that starts with the patterns that were found in a tensor, in the units of that tensor.
@@ -41,7 +49,37 @@ impl Learner {
         let features = start.dictionary.features();
         let stop = discover.stop.clone();
         let discovery = Some(Discovery::with_patterns(features, discover, start.scale, &evidence));
-        Ok(Learner { discovery, stop, ..Learner::new(start.dictionary.clone(), params)? })
+        Learner::growing(start.dictionary.clone(), params, discovery, stop)
+    }
+
+    /// Makes a learner of the exact model whose dictionary grows.
+    fn growing(
+        dictionary: Dictionary,
+        params: Params,
+        discovery: Option<Discovery>,
+        stop: Stop,
+    ) -> Result<Learner, Error> {
+        params.check()?;
+        let method = Method::Exact(Exact::new(dictionary.patterns(), discovery));
+        Ok(Learner { common: Common { stop, ..Common::new(dictionary, params) }, method })
+    }
+
+    /// Makes a learner of the counts model, without patterns. It finds them in the data: at the first tensor, and along
+    /// the stream.
+    ///
+    /// The number of patterns is `discover.max_patterns` if that equals `discover.min_patterns`, or otherwise as many as
+    /// predict hidden cells significantly better than fewer do, up to `discover.max_patterns`. Of the other parameters,
+    /// `params.passes` and `params.forgetting` apply.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a parameter outside its range, [`Error::Shape`] for no features or too many.
+    pub fn for_counts(features: usize, params: Params, discover: DiscoverParams) -> Result<Learner, Error> {
+        params.check()?;
+        discover.check()?;
+        Shape { features, rows: 1, cols: 1 }.check()?;
+        let stop = discover.stop.clone();
+        let common = Common { stop, ..Common::new(Dictionary::empty(features), params) };
+        Ok(Learner { common, method: Method::Counts(Counts::new(features, discover)) })
     }
 
     /// Makes a learner with the patterns that [`find_stable`](crate::discover::find_stable) finds in a tensor. The
@@ -94,5 +132,24 @@ impl Learner {
         // A single tensor has shown all its patterns. A stream may bring more, and so may fibers outside the sample.
         let max_patterns = if stream { discover.max_patterns } else { Some(found.findings.len()) };
         Learner::from_start(&found, params, DiscoverParams { min_patterns: 0, max_patterns, ..discover })
+    }
+}
+
+/// The layout of a learner in model files of format 2, which had no counts model.
+#[derive(Debug, serde::Deserialize)]
+pub struct ExactLearner {
+    dictionary: Dictionary,
+    params: Params,
+    adaptive: Adaptive,
+    discovery: Option<Discovery>,
+    sightings: Vec<Sightings>,
+    steps: u64,
+}
+
+impl From<ExactLearner> for Learner {
+    fn from(it: ExactLearner) -> Learner {
+        let exact = Exact { adaptive: it.adaptive, discovery: it.discovery, scratch: Scratch::default() };
+        let common = Common { sightings: it.sightings, steps: it.steps, ..Common::new(it.dictionary, it.params) };
+        Learner { common, method: Method::Exact(exact) }
     }
 }

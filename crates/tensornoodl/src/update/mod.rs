@@ -5,12 +5,14 @@
 //! second_moment.rs   E, the weighted second moment of the codes
 //! paper.rs           the paper's gradient step
 //! adaptive.rs        recursive least squares, the default
+//! counts.rs          online expectation-maximization, for counts
 //! ```
 //!
-//! With both rules, the columns that moved are scaled to unit length afterwards, and a pattern that no fiber shows does
+//! With the rules of the exact model, the columns that moved are scaled to unit length afterwards, and a pattern that no fiber shows does
 //! not move.
 
 pub(crate) mod adaptive;
+pub(crate) mod counts;
 pub(crate) mod paper;
 pub(crate) mod second_moment;
 pub(crate) mod sums;

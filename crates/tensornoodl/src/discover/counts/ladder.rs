@@ -1,0 +1,238 @@
+//! How many patterns there are: a ladder of fits, judged by how well they predict hidden cells.
+
+use rayon::prelude::*;
+
+use crate::discover::counts::hidden::{CountFibers, HiddenCells, folds};
+use crate::discover::counts::mixture::Mixture;
+use crate::encode::counts::{FeatureRows, SIGNIFICANCE};
+use crate::stop::Stop;
+
+/// How many further patterns are looked at before a ladder ends: two patterns may predict no better than one where four
+/// predict much better.
+const AHEAD: usize = 4;
+
+/// The number of hidden parts of fibers that a ladder is judged by, if there are as many.
+const UNITS: usize = 4000;
+
+/// Minimum number of rotations of hidden cells.
+const MIN_ROTATIONS: usize = 3;
+
+/// The number of patterns that the first search starts with. It is doubled as long as more than half of them are needed.
+const FIRST_TOP: usize = 8;
+
+/// Number of unmasked fits, of which the most likely one is taken.
+const TRIES: u64 = 3;
+
+/// Iterations of the fit that is taken.
+const LAST_ITERATIONS: usize = 50;
+
+/// Iterations of known patterns before patterns are added to them.
+pub(crate) const WARM_ITERATIONS: usize = 8;
+
+/// One rung of a ladder: what the last patterns add to the prediction of hidden cells.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Rung {
+    /// Number of patterns.
+    pub patterns: usize,
+    /// How much more likely the hidden events are than on the rung below, as a difference of log-likelihoods. 0 on the
+    /// first rung.
+    pub gain: f64,
+    /// Standard error of `gain`.
+    pub error: f64,
+}
+
+/// The scores of fits with different numbers of patterns.
+pub(crate) struct Ladder {
+    /// For each rung, the number of patterns and the log-likelihood of each hidden part of a fiber.
+    scores: Vec<(usize, Vec<f64>)>,
+}
+
+/// Difference of two scores in standard errors: sum d / sqrt(sum d^2) over the hidden parts d.
+fn significance(better: &[f64], worse: &[f64]) -> f64 {
+    let (sum, squares) = difference(better, worse);
+    if squares > 0.0 { sum / squares.sqrt() } else { 0.0 }
+}
+
+/// The sum and the sum of squares of the differences of two scores.
+fn difference(better: &[f64], worse: &[f64]) -> (f64, f64) {
+    let differences = better.iter().zip(worse).map(|(a, b)| a - b);
+    differences.fold((0.0, 0.0), |(sum, squares), d| (sum + d, squares + d * d))
+}
+
+impl Ladder {
+    /// Fits the patterns of all rungs, with several rotations of hidden cells, and scores them. `fits` returns the fits of
+    /// one rotation, for the same numbers of patterns in each.
+    fn climb(
+        fibers: &CountFibers,
+        seed: u64,
+        stop: &Stop,
+        fits: impl Fn(&HiddenCells, u64) -> Vec<Mixture> + Sync,
+    ) -> Ladder {
+        let all = folds(fibers.fibers.rows());
+        let rotations = UNITS.div_ceil(fibers.len().max(1)).clamp(MIN_ROTATIONS, all.max(MIN_ROTATIONS)).min(all);
+        let rotation = |rotation: usize| -> Vec<(usize, Vec<f64>)> {
+            if stop.is_set() {
+                return Vec::new();
+            }
+            let cells = HiddenCells::rotation(fibers, seed, rotation);
+            let fits = fits(&cells, seed.wrapping_mul(1009).wrapping_add(rotation as u64));
+            fits.iter().map(|fit| (fit.patterns(), fit.hidden_log_likelihoods(&cells))).collect()
+        };
+        let parts: Vec<Vec<(usize, Vec<f64>)>> = (0..rotations).into_par_iter().map(rotation).collect();
+        let mut scores: Vec<(usize, Vec<f64>)> = Vec::new();
+        for part in parts {
+            if scores.is_empty() {
+                scores = part;
+            } else {
+                scores.iter_mut().zip(part).for_each(|(all, own)| all.1.extend(own.1));
+            }
+        }
+        Ladder { scores }
+    }
+
+    /// The rung that is taken: the lowest one that no rung up to [`AHEAD`] patterns above it significantly exceeds. Also
+    /// returns the largest significance with which a rung above the first one exceeds it.
+    fn decide(&self) -> (usize, f64) {
+        let mut taken = 0;
+        let ahead = |from: usize| {
+            let limit = self.scores[from].0 + AHEAD;
+            (from + 1..self.scores.len()).filter(move |rung| self.scores[*rung].0 <= limit)
+        };
+        let exceeds = |rung: usize, from: usize| significance(&self.scores[rung].1, &self.scores[from].1);
+        let mut first = 0.0;
+        loop {
+            let best = ahead(taken).map(|rung| (exceeds(rung, taken), rung)).max_by(|a, b| a.0.total_cmp(&b.0));
+            let Some((z, top)) = best else { break };
+            if taken == 0 {
+                first = z;
+            }
+            if z < SIGNIFICANCE {
+                break;
+            }
+            // The lowest rung on the way that the best one does not significantly exceed.
+            taken = (taken + 1..=top).find(|rung| exceeds(top, *rung) < SIGNIFICANCE).unwrap_or(top);
+        }
+        (taken, first)
+    }
+
+    /// The gain of every rung.
+    fn rungs(&self) -> Vec<Rung> {
+        let rung = |at: usize| {
+            let (gain, squares) = match at {
+                0 => (0.0, 0.0),
+                _ => difference(&self.scores[at].1, &self.scores[at - 1].1),
+            };
+            Rung { patterns: self.scores[at].0, gain, error: squares.sqrt() }
+        };
+        (0..self.scores.len()).map(rung).collect()
+    }
+}
+
+/// The result of a search.
+pub(crate) struct Found {
+    /// The fit with the patterns that were found, to all cells.
+    pub(crate) fit: Mixture,
+    /// The ladder that decided on their number. Empty if the number was given.
+    pub(crate) rungs: Vec<Rung>,
+    /// How significantly more patterns than the first rung predict hidden cells, in standard errors.
+    pub(crate) significance: f64,
+}
+
+/// Finds patterns from nothing: exactly `count` of them, or as many as predict hidden cells significantly better than
+/// fewer do. There are fewer patterns than features, unless `count` says otherwise. None if the search was stopped.
+pub(crate) fn start(fibers: &CountFibers, count: Option<usize>, seed: u64, stop: &Stop) -> Option<Found> {
+    let n = fibers.fibers.rows();
+    let most = (n - 1).clamp(1, fibers.len().max(1));
+    let (mut rungs, mut z, mut taken) = (Vec::new(), 0.0, count.unwrap_or(1));
+    let mut top = (2 * taken).max(FIRST_TOP);
+    if count.is_none() {
+        top = FIRST_TOP.min(most);
+        loop {
+            let ladder = Ladder::climb(fibers, seed, stop, |cells, seed| from_mean(cells, top, 1, seed));
+            if stop.is_set() {
+                return None;
+            }
+            let (rung, first) = ladder.decide();
+            (rungs, z, taken) = (ladder.rungs(), first, ladder.scores[rung].0);
+            if 2 * taken <= top || top >= most {
+                break;
+            }
+            top = (2 * top).min(most);
+        }
+    }
+    let cells = HiddenCells::none(fibers);
+    let attempt = |attempt: u64| {
+        let mut fits = from_mean(&cells, top.max(taken), taken, seed.wrapping_add(attempt << 32));
+        let fit = fits.swap_remove(0);
+        (fit.log_likelihood(&cells), fit)
+    };
+    let fit = most_likely((0..TRIES).into_par_iter().map(attempt).collect(), &cells);
+    (!stop.is_set()).then_some(Found { fit, rungs, significance: z })
+}
+
+/// Fits of `top` patterns and fewer, down to `least`.
+fn from_mean(cells: &HiddenCells, top: usize, least: usize, seed: u64) -> Vec<Mixture> {
+    let mut fit = Mixture::mean(cells);
+    fit.overfill(cells, top, seed);
+    fit.merge_down(cells, least)
+}
+
+/// Takes the most likely of several fits, the first of equal ones, and improves it.
+fn most_likely(fits: Vec<(f64, Mixture)>, cells: &HiddenCells) -> Mixture {
+    let better = |best: (f64, Mixture), next: (f64, Mixture)| if next.0 > best.0 { next } else { best };
+    let mut fit = fits.into_iter().reduce(better).map_or_else(|| Mixture::mean(cells), |best| best.1);
+    fit.iterate(cells, LAST_ITERATIONS);
+    fit
+}
+
+/// Known patterns, and the events that they were learned from, other than those of the fibers at hand.
+pub(crate) struct Known {
+    /// A, stored by features.
+    pub(crate) rows: FeatureRows,
+    /// Events of earlier steps, by features.
+    pub(crate) past: FeatureRows,
+}
+
+/// A test of whether fibers have patterns beside those that are known.
+pub(crate) struct Test {
+    /// Number of further patterns.
+    pub(crate) further: usize,
+    /// How significantly further patterns predict hidden cells, in standard errors.
+    pub(crate) significance: f64,
+    /// The ladder that decided.
+    pub(crate) rungs: Vec<Rung>,
+}
+
+/// Tests whether further patterns predict hidden cells of the fibers better than the known patterns alone.
+pub(crate) fn test(fibers: &CountFibers, known: &Known, most: usize, seed: u64, stop: &Stop) -> Test {
+    let m = known.rows.patterns();
+    let top = (m + AHEAD).min(most).max(m);
+    let ladder = Ladder::climb(fibers, seed, stop, |cells, seed| from_known(cells, known, top, m, seed));
+    if stop.is_set() || ladder.scores.is_empty() {
+        return Test { further: 0, significance: 0.0, rungs: Vec::new() };
+    }
+    let (rung, significance) = ladder.decide();
+    Test { further: ladder.scores[rung].0 - m, significance, rungs: ladder.rungs() }
+}
+
+/// Fits the known patterns and `further` new ones to the fibers.
+pub(crate) fn extend(fibers: &CountFibers, known: &Known, further: usize, seed: u64) -> Mixture {
+    let cells = HiddenCells::none(fibers);
+    let least = known.rows.patterns() + further;
+    let attempt = |attempt: u64| {
+        let top = if further == 0 { least } else { known.rows.patterns() + further.max(AHEAD) };
+        let mut fits = from_known(&cells, known, top, least, seed.wrapping_add(attempt << 32));
+        let fit = fits.swap_remove(0);
+        (fit.log_likelihood(&cells), fit)
+    };
+    let tries = if further == 0 { 1 } else { TRIES };
+    most_likely((0..tries).into_par_iter().map(attempt).collect(), &cells)
+}
+
+/// Fits with `top` patterns and fewer, down to `least`, that include the known ones.
+fn from_known(cells: &HiddenCells, known: &Known, top: usize, least: usize, seed: u64) -> Vec<Mixture> {
+    let mut fit = Mixture::with_past(cells, known.rows.clone(), known.past.clone());
+    fit.iterate(cells, WARM_ITERATIONS);
+    fit.overfill(cells, top, seed);
+    fit.merge_down(cells, least)
+}

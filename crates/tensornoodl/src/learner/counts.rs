@@ -1,0 +1,278 @@
+//! A step of the counts model: the stages of Alg. 1 with the Kullback-Leibler divergence. `exact.rs` has the same step
+//! for the exact model.
+
+use std::borrow::Borrow;
+use std::fmt::Display;
+
+use rayon::prelude::*;
+
+use crate::data::codes::{Codes, SolverCounts};
+use crate::data::dictionary::Dictionary;
+use crate::data::sparse::Sparse;
+use crate::data::tensor::{Tensor, check_distinct};
+use crate::discover::counts::hidden::CountFibers;
+use crate::discover::counts::{CountDiscovery, Growth, gather};
+use crate::discover::params::DiscoverParams;
+use crate::encode::counts::CountCoder;
+use crate::error::Error;
+use crate::learner::common::Common;
+use crate::learner::step::{Step, Times, timed};
+use crate::parallel::team::{agree, first_error};
+use crate::params::Passes;
+use crate::shape::{Place, Shape};
+use crate::stop::Stop;
+use crate::update::counts::{CodedFiber, EventSums, MOST_EVENTS, Statistics};
+
+/// Number of fibers whose codes are computed before they are added up.
+const WAVE: usize = 1 << 14;
+
+/// Maximum number of passes over one tensor, unless a number is given.
+const MAX_PASSES: usize = 30;
+
+/// Passes end when the dictionary changes by less than this, relative to its size.
+const SETTLED: f64 = 1e-3;
+
+/// State of the counts model.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Counts {
+    /// The statistics of all tensors so far.
+    statistics: Statistics,
+    /// State of the search for patterns.
+    pub(crate) discovery: CountDiscovery,
+}
+
+/// What a pass over a tensor leaves.
+struct Pass {
+    sums: EventSums,
+    codes: Sparse,
+    places: Vec<Place>,
+    /// The fibers, for the search.
+    fibers: CountFibers,
+}
+
+impl Counts {
+    /// State before the first tensor.
+    pub(crate) fn new(features: usize, discover: DiscoverParams) -> Counts {
+        Counts { statistics: Statistics::new(features), discovery: CountDiscovery::new(features, discover) }
+    }
+
+    /// Whether all parts fit together. A state from a file may fail this.
+    pub(crate) fn is_sound(&self, features: usize, patterns: usize) -> bool {
+        self.statistics.is_sound(features, patterns) && self.discovery.is_sound(features, patterns)
+    }
+
+    /// One step of Alg. 1 for counts. `parts` returns the parts of the tensor; it is called once for each pass.
+    pub(crate) fn step<'t, T, E, I>(
+        &mut self,
+        common: &mut Common,
+        shape: Shape,
+        mut parts: impl FnMut() -> I,
+    ) -> Result<Step, E>
+    where
+        T: Borrow<Tensor<'t>>,
+        E: From<Error> + Display,
+        I: IntoIterator<Item = Result<T, E>>,
+    {
+        let mut valid = common.check_features(shape);
+        let mut times = Times::default();
+        let (mut passes, mut moved) = (0, None::<Statistics>);
+        let (pass, statistics, dictionary) = loop {
+            let dictionary = moved.as_ref().map_or_else(|| common.dictionary.clone(), Statistics::dictionary);
+            let shares = moved.as_ref().unwrap_or(&self.statistics).shares();
+
+            // I: X, the codes of the fibers Y under A, and the sums over fibers for III
+            let coder = CountCoder::new(&dictionary, &shares);
+            let parts = std::mem::replace(&mut valid, Ok(())).map_err(E::from).map(|()| parts());
+            let pass = timed(&mut times.encode, || self.encode_and_sum(common, &coder, shape, parts))?;
+
+            // III: A explains the events of all tensors so far
+            let statistics = self.statistics.add(&pass.sums, common.params.forgetting);
+            let next = timed(&mut times.update, || statistics.dictionary());
+            passes += 1;
+            if was_last(common.params.passes, passes, &next, &dictionary) {
+                break (pass, statistics, next);
+            }
+            moved = Some(statistics);
+        };
+        // No function below this line can fail.
+        let fibers = gather(&*common.team.0, pass.fibers);
+        let mean = statistics.mean();
+        let m = dictionary.patterns();
+        let mut step = Step {
+            step: common.steps + 1,
+            fibers: pass.sums.fibers(),
+            fibers_used: pass.sums.fibers(),
+            mean_code_size: pass.sums.mean_code_size(),
+            fit: pass.sums.fit(&mean),
+            change: relative_change(&dictionary, &common.dictionary),
+            activity: pass.sums.activity(),
+            solver_counts: SolverCounts::default(),
+            passes,
+            found: 0,
+            lost: Vec::new(),
+            times: Times::default(),
+            codes: Codes::at(pass.codes, pass.places, shape),
+        };
+        self.statistics = statistics;
+        common.commit(dictionary, &step);
+        if self.discovery.last_step() < step.step {
+            self.discovery.add(step.step, fibers);
+        }
+        let growth = timed(&mut times.search, || self.discovery.grow(&common.dictionary, &self.statistics.patterns));
+        if let Some(growth) = growth {
+            self.adopt(common, growth);
+        }
+        step.found = common.dictionary.patterns() - m;
+        step.codes.renumber(&[], common.dictionary.patterns());
+        step.activity.resize(common.dictionary.patterns(), 0);
+        Ok(Step { times, ..step })
+    }
+
+    /// Takes the patterns and statistics of a search.
+    fn adopt(&mut self, common: &mut Common, growth: Growth) {
+        self.statistics.patterns = growth.statistics;
+        common.dictionary = Dictionary::with_unit_sums(common.dictionary.features(), growth.columns);
+        common.count_patterns();
+    }
+
+    /// Finds the first patterns in a tensor. Each rank of the team has a share of its fibers.
+    pub(crate) fn find_first_patterns(&mut self, common: &mut Common, tensor: &Tensor<'_>) -> Result<(), Error> {
+        let own = agree(&*common.team.0, count_fibers(tensor))?;
+        let fibers = gather(&*common.team.0, own);
+        if fibers.len() == 0 || self.discovery.last_step() > common.steps {
+            return Ok(());
+        }
+        self.discovery.add(common.steps + 1, fibers);
+        if let Some(growth) = self.discovery.start() {
+            self.adopt(common, growth);
+            // The statistics of this tensor are added when it is learned from.
+            self.statistics.patterns.fill(0.0);
+        }
+        Ok(())
+    }
+
+    /// Stage I alone.
+    pub(crate) fn encode(&self, common: &Common, stop: &Stop, tensor: &Tensor<'_>) -> Result<Codes, Error> {
+        let coder = CountCoder::new(&common.dictionary, &self.statistics.shares());
+        let fibers = count_fibers(tensor)?;
+        let mut codes = Sparse::new(common.dictionary.patterns());
+        for wave in (0..fibers.len()).collect::<Vec<_>>().chunks(WAVE) {
+            if stop.is_set() {
+                return Err(Error::Stopped);
+            }
+            encode_wave(&coder, &fibers, wave).iter().for_each(|coded| codes.push(&coded.code));
+        }
+        Ok(Codes::at(codes, fibers.places, tensor.shape()))
+    }
+
+    /// Codes all fibers (stage I), and adds up what stage III needs, over all ranks.
+    ///
+    /// # Errors
+    /// The first error of any rank, on all ranks. [`Error::Stopped`] if a rank was stopped.
+    fn encode_and_sum<'t, T: Borrow<Tensor<'t>>, E: From<Error> + Display>(
+        &self,
+        common: &Common,
+        coder: &CountCoder,
+        shape: Shape,
+        parts: Result<impl IntoIterator<Item = Result<T, E>>, E>,
+    ) -> Result<Pass, E> {
+        let m = common.dictionary.patterns();
+        let mut pass = Pass {
+            sums: EventSums::new(shape.features, m),
+            codes: Sparse::new(m),
+            places: Vec::new(),
+            fibers: CountFibers::new(shape.features),
+        };
+        let outcome = parts.and_then(|parts| pass.add_parts(coder, shape, parts, &common.stop));
+        let alarm = i8::from(outcome.is_err());
+        match pass.sums.sum_over_ranks(&*common.team.0, alarm) {
+            0 => Ok(pass),
+            _ => Err(first_error(&*common.team.0, outcome)),
+        }
+    }
+}
+
+impl Pass {
+    fn add_parts<'t, T: Borrow<Tensor<'t>>, E: From<Error>>(
+        &mut self,
+        coder: &CountCoder,
+        shape: Shape,
+        parts: impl IntoIterator<Item = Result<T, E>>,
+        stop: &Stop,
+    ) -> Result<(), E> {
+        let mut events = 0.0;
+        for part in parts {
+            let part = part?;
+            let part: &Tensor<'_> = part.borrow();
+            if part.shape() != shape {
+                return Err(Error::OtherShape { part: part.shape(), tensor: shape }.into());
+            }
+            let fibers = count_fibers(part)?;
+            events += fibers.events();
+            if events > MOST_EVENTS {
+                return Err(Error::TooManyEvents { events }.into());
+            }
+            for wave in (0..fibers.len()).collect::<Vec<_>>().chunks(WAVE) {
+                if stop.is_set() {
+                    return Err(Error::Stopped.into());
+                }
+                let coded = encode_wave(coder, &fibers, wave);
+                self.sums.add(coder, &coded);
+                coded.iter().for_each(|coded| self.codes.push(&coded.code));
+            }
+            self.places.extend_from_slice(&fibers.places);
+            self.fibers.append(&fibers);
+        }
+        Ok(check_distinct(&self.places)?)
+    }
+}
+
+/// The codes of some fibers.
+fn encode_wave(coder: &CountCoder, fibers: &CountFibers, wave: &[usize]) -> Vec<CodedFiber> {
+    let encode = |&at: &usize| {
+        let fiber = fibers.fibers.column(at).to_vec();
+        let mut soft = vec![0.0; coder.rows().stride()];
+        let code = match coder.rows().patterns() {
+            0 => Vec::new(),
+            _ => {
+                coder.soft(&fiber, &mut soft);
+                coder.sparse(&fiber, &soft)
+            }
+        };
+        CodedFiber { fiber, soft, code }
+    };
+    wave.par_iter().with_min_len(64).map(encode).collect()
+}
+
+/// The fibers of a tensor that have events.
+///
+/// # Errors
+/// [`Error::NotACount`] if a value is negative.
+fn count_fibers(tensor: &Tensor<'_>) -> Result<CountFibers, Error> {
+    let mut fibers = CountFibers::new(tensor.shape().features);
+    for (at, &place) in tensor.places().iter().enumerate() {
+        let column: Vec<(u32, f64)> = tensor.entries(at).collect();
+        if let Some(&(feature, value)) = column.iter().find(|entry| entry.1 < 0.0 || entry.1 > MOST_EVENTS) {
+            return Err(Error::NotACount { feature: feature as usize, place, value });
+        }
+        if !column.is_empty() {
+            fibers.fibers.push(&column);
+            fibers.places.push(place);
+        }
+    }
+    Ok(fibers)
+}
+
+/// Whether a pass was the last one over a tensor.
+fn was_last(passes: Passes, count: usize, next: &Dictionary, before: &Dictionary) -> bool {
+    match passes {
+        Passes::Fixed(passes) => count >= passes,
+        Passes::Auto | Passes::Exhaust => count >= MAX_PASSES || relative_change(next, before) < SETTLED,
+    }
+}
+
+/// |A - B|_F / |B|_F, 0 without patterns.
+fn relative_change(a: &Dictionary, b: &Dictionary) -> f64 {
+    let size: f64 = b.values().iter().map(|value| value * value).sum();
+    if size > 0.0 { (a.squared_distance(b) / size).sqrt() } else { 0.0 }
+}
