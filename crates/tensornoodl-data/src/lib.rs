@@ -30,7 +30,7 @@ mod input;
 mod model;
 
 pub use count::axis::Axis;
-pub use count::calendar::Unit;
+pub use count::calendar::{Unit, Width};
 pub use count::counter::Counter;
 pub use count::events::Events;
 pub use count::filter::Filter;
