@@ -171,13 +171,15 @@ pub enum Error {
         error: std::io::Error,
     },
     /// A recipe names an unknown action.
-    #[error("the recipe has {0:?}, actions are log2, scale, center")]
+    #[error("the recipe has {0:?}, actions are log2, sqrt, presence, scale, center")]
     Action(String),
-    /// The action log2 was applied to a negative value.
+    /// An action that needs values of at least 0 was applied to a negative value.
     #[error(
-        "log2 met the value {value} at feature {feature} of {place} (counted from 0): it needs values above 0"
+        "{action} met the value {value} at feature {feature} of {place} (counted from 0): it needs values of at least 0"
     )]
-    Logarithm {
+    Negative {
+        /// Name of the action.
+        action: &'static str,
         /// The value found.
         value: f64,
         /// Index of the feature, from 0.

@@ -37,7 +37,8 @@ writes the model of all finished steps; --resume continues the run and gives the
 pub(crate) struct Args {
     #[command(flatten)]
     table: TableArgs,
-    /// Actions on the values of each tensor, in order: log2, scale, center, with commas between them.
+    /// Actions on the values of each tensor, in order: log2, sqrt, presence, scale, center, with commas
+    /// between them.
     #[arg(long, default_value = "", hide_default_value = true)]
     recipe: String,
     /// The model file to write.
