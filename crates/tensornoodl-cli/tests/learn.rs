@@ -72,7 +72,7 @@ fn a_table_becomes_a_model_with_names() {
             "line 2, column size: \"0\" is not a date",
         ),
         (format!("learn {table} --feature year(time) --row from --col to"), 2, "\"year(time)\" is given"),
-        (format!("learn {axes} --recipe sqrt"), 2, "the recipe has \"sqrt\""),
+        (format!("learn {axes} --recipe root"), 2, "the recipe has \"root\""),
         (format!("learn {axes} --patterns 0"), 2, "a number above 0 or auto"),
         (format!("learn {axes} --start-model {table}"), 3, "cannot be read as a model"),
     ] {
