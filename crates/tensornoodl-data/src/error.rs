@@ -105,6 +105,18 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
+    /// The bytes of a model file are not those that were written.
+    #[error("{file} is damaged: its checksum is {found:08x}, it was written with {written:08x}; {remedy}")]
+    Damaged {
+        /// Name of the file.
+        file: String,
+        /// The checksum in the file.
+        written: i64,
+        /// The checksum of the bytes of the file.
+        found: i64,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// A Parquet file is compressed with a codec that this build does not have.
     #[error(
         "{file}, column {column}: it is compressed with {codec}, which this build cannot decompress; \

@@ -45,7 +45,9 @@ pub use error::Error;
 pub use input::row::At;
 pub use input::tns::{self, Entries};
 pub use model::card::{Card, Record};
+pub use model::evidence::{Evidence, Rung};
 pub use model::groups::{Group, Known, MEMBER};
+pub use model::identity::{Archived, Identity};
 pub use model::learn::Model;
 
 /// Reads tables in memory, which come as Apache Arrow record batches.
