@@ -84,6 +84,43 @@ fn a_table_becomes_a_model_with_names() {
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing is left half written");
 }
 
+/// A model of the format before the checksum is read, with a note. A damaged model is refused.
+#[test]
+fn old_models_are_read_and_damaged_ones_are_refused() {
+    let folder = folder("old_models_are_read_and_damaged_ones_are_refused");
+    let old =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../tensornoodl-data/tests/models/format-2.safetensors");
+    let shown = noodl(&format!("show {}", old.display()));
+    assert!(
+        shown.status.success() && stdout(&shown).starts_with("2 patterns over kind"),
+        "{}",
+        stderr(&shown)
+    );
+    assert!(stderr(&shown).contains("its format is 2, which has no checksum"), "{}", stderr(&shown));
+    let (table, model) = (firm(&folder).display().to_string(), folder.join("firm.safetensors"));
+    let (name, other) = (model.display().to_string(), folder.join("x.csv"));
+    let learn = format!("learn {table} --feature month(time) --row from --col to -o {name}");
+    assert!(noodl(&learn).status.success());
+    let shown = noodl(&format!("show {name}"));
+    assert!(shown.status.success() && stderr(&shown).is_empty(), "{}", stderr(&shown));
+    let mut bytes = fs::read(&model).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&model, &bytes).unwrap();
+    let export = format!("export {name} -o {}", other.display());
+    for command in
+        [format!("show {name}"), export, format!("{learn} --resume"), format!("encode {name} {table}")]
+    {
+        let refused = noodl(&command);
+        assert_eq!(refused.status.code(), Some(3), "{command}");
+        assert!(
+            stderr(&refused).contains("firm.safetensors is damaged: its checksum is"),
+            "{}",
+            stderr(&refused)
+        );
+    }
+    assert!(fs::read(&model).unwrap() == bytes && !other.exists());
+}
+
 /// Writes two hundred days of three teams with separate kinds of events; the second and the third team come later.
 fn days(folder: &Path) -> PathBuf {
     let mut text = String::from("day,kind,from,to\n");

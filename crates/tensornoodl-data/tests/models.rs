@@ -131,9 +131,8 @@ fn patterns_keep_their_identities() {
     assert_eq!((again.identities()[2].name.as_str(), again.identities()[3].name.as_str()), ("caf\u{e9}", ""));
 }
 
-/// Few events in each step, in which a learner finds patterns that it may lose again.
-#[test]
-fn lost_patterns_are_archived() {
+/// Returns a stream with few events in each step, in which a learner finds patterns that it may lose again.
+fn bursts() -> (Events, Model) {
     let (features, rows, cols) = (9, 12, 6);
     let mut draw = 7_u64;
     let mut below = |end: u64| {
@@ -154,7 +153,13 @@ fn lost_patterns_are_archived() {
     table::csv(text.as_bytes(), "bursts.csv", &mut counter).unwrap();
     let events = counter.finish("bursts.csv").unwrap();
     let learner = Learner::from_nothing(9, Params::default(), DiscoverParams::default()).unwrap();
-    let mut model = Model::new(learner, &events, Recipe::default(), "bursts.csv", query(), "", 0);
+    let model = Model::new(learner, &events, Recipe::default(), "bursts.csv", query(), "", 0);
+    (events, model)
+}
+
+#[test]
+fn lost_patterns_are_archived() {
+    let (events, mut model) = bursts();
     let mut known: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for step in 0..events.steps() {
         model.learn(&events.tensor(step).unwrap()).unwrap();
@@ -240,6 +245,10 @@ fn hostile_models_are_refused_or_usable() {
     let mut model = fresh(&events);
     learn_all(&mut model, &events);
     let (refused, usable) = damage(&model.to_bytes().unwrap(), 61, seal);
+    assert!(refused > 100 && usable > 100, "{refused} {usable}");
+    let (events, mut model) = bursts();
+    learn_all(&mut model, &events);
+    let (refused, usable) = damage(&model.to_bytes().unwrap(), 101, seal);
     assert!(refused > 100 && usable > 100, "{refused} {usable}");
     let (refused, usable) = damage(FORMAT_2, 1, |_| true);
     assert!(refused > 100 && usable > 100, "{refused} {usable}");

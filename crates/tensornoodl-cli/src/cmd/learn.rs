@@ -14,6 +14,7 @@ use tensornoodl::discover::search_bytes;
 use tensornoodl::parallel::agree;
 use tensornoodl::{DiscoverParams, Error, Learner, Params, Passes, Rule, Stop, Team, Tensor};
 use tensornoodl_cli::memory;
+use tensornoodl_cli::model::write_note;
 use tensornoodl_cli::program::{Interrupted, wrong};
 use tensornoodl_cli::progress::Spinner;
 use tensornoodl_cli::table::TableArgs;
@@ -386,7 +387,11 @@ fn load(team: &dyn Team, path: &Path) -> anyhow::Result<Model> {
     let read = || fs::read(path).map_err(|error| DataError::Read { file: path.display().to_string(), error });
     let own = agree(team, if team.rank() == 0 { read() } else { Ok(Vec::new()) })?;
     let bytes = team.gather(own).swap_remove(0);
-    Ok(Model::from_bytes(&bytes, &path.display().to_string())?)
+    let model = Model::from_bytes(&bytes, &path.display().to_string())?;
+    if team.rank() == 0 {
+        write_note(&model, path);
+    }
+    Ok(model)
 }
 
 /// Whether the file exists for the first rank.
