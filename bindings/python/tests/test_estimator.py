@@ -300,7 +300,7 @@ def test_the_protocols_of_scikit_learn(fitted: tn.TensorNOODL) -> None:
         ({"eta_x": "fast"}, TypeError, "eta_x is 'fast', it must be a number"),
         ({"tau": float("nan")}, ValueError, "tau is NaN, it must be above 0 and finite"),
         ({"forgetting": 1}, ValueError, "forgetting is 1, it must be at least 0 and below 1"),
-        ({"recipe": "log2,sqrt"}, ValueError, 'the recipe has "sqrt", actions are log2, scale, center'),
+        ({"recipe": "log2,root"}, ValueError, 'the recipe has "root", actions are log2, sqrt, presence, scale, center'),
         ({"passes": 0}, ValueError, "passes is 0, it must be at least 1"),
         ({"eta_a": 1.0, "passes": "auto"}, ValueError, "passes is auto, it must be a number with the paper's step"),
         ({"n_jobs": 0}, ValueError, "n_jobs is 0, it must be at least 1"),

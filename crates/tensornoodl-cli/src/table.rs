@@ -15,9 +15,9 @@ pub struct TableArgs {
     #[arg(value_name = "TABLE")]
     path: PathBuf,
     /// What patterns extend over: a column c, month(c), week(c) (weeks begin on Sunday, the first one on 1 January),
-    /// day(c), hour(c), weekday(c), weekhour(c), bin(c,width), grid(x,y,12x10,lowest x:highest x,lowest y:highest y),
-    /// or court(x,y,12x10) for half a basketball court [default: axis 1 of an array; its other axes are rows and
-    /// cols].
+    /// day(c), hour(c), weekday(c), weekhour(c), every(c,20min) (cells of time of any width, in s, min, h or d),
+    /// slot(c,20min) (time of day), bin(c,width), grid(x,y,12x10,lowest x:highest x,lowest y:highest y), or
+    /// court(x,y,12x10) for half a basketball court [default: axis 1 of an array; its other axes are rows and cols].
     #[arg(long, value_name = "AXIS")]
     feature: Option<String>,
     /// Who takes part: a column, or a function of columns as for --feature.

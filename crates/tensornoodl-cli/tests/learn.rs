@@ -72,7 +72,7 @@ fn a_table_becomes_a_model_with_names() {
             "line 2, column size: \"0\" is not a date",
         ),
         (format!("learn {table} --feature year(time) --row from --col to"), 2, "\"year(time)\" is given"),
-        (format!("learn {axes} --recipe sqrt"), 2, "the recipe has \"sqrt\""),
+        (format!("learn {axes} --recipe root"), 2, "the recipe has \"root\""),
         (format!("learn {axes} --patterns 0"), 2, "a number above 0 or auto"),
         (format!("learn {axes} --start-model {table}"), 3, "cannot be read as a model"),
     ] {
@@ -82,6 +82,43 @@ fn a_table_becomes_a_model_with_names() {
     }
     assert!(fs::read(&model).unwrap() == before);
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing is left half written");
+}
+
+/// A model of the format before the checksum is read, with a note. A damaged model is refused.
+#[test]
+fn old_models_are_read_and_damaged_ones_are_refused() {
+    let folder = folder("old_models_are_read_and_damaged_ones_are_refused");
+    let old =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../tensornoodl-data/tests/models/format-2.safetensors");
+    let shown = noodl(&format!("show {}", old.display()));
+    assert!(
+        shown.status.success() && stdout(&shown).starts_with("2 patterns over kind"),
+        "{}",
+        stderr(&shown)
+    );
+    assert!(stderr(&shown).contains("its format is 2, which has no checksum"), "{}", stderr(&shown));
+    let (table, model) = (firm(&folder).display().to_string(), folder.join("firm.safetensors"));
+    let (name, other) = (model.display().to_string(), folder.join("x.csv"));
+    let learn = format!("learn {table} --feature month(time) --row from --col to -o {name}");
+    assert!(noodl(&learn).status.success());
+    let shown = noodl(&format!("show {name}"));
+    assert!(shown.status.success() && stderr(&shown).is_empty(), "{}", stderr(&shown));
+    let mut bytes = fs::read(&model).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&model, &bytes).unwrap();
+    let export = format!("export {name} -o {}", other.display());
+    for command in
+        [format!("show {name}"), export, format!("{learn} --resume"), format!("encode {name} {table}")]
+    {
+        let refused = noodl(&command);
+        assert_eq!(refused.status.code(), Some(3), "{command}");
+        assert!(
+            stderr(&refused).contains("firm.safetensors is damaged: its checksum is"),
+            "{}",
+            stderr(&refused)
+        );
+    }
+    assert!(fs::read(&model).unwrap() == bytes && !other.exists());
 }
 
 /// Writes two hundred days of three teams with separate kinds of events; the second and the third team come later.

@@ -152,7 +152,7 @@ fn check_refuses_what_is_wrong() {
     let [path, csv] = three_patterns(&folder).map(|path| path.display().to_string());
     let wrong = |args: &str, code: i32, says: &str| refused(&args.replace("FILE", &path), code, says);
     wrong("check FILE --index-base 2", 2, "index_base is 2, it must be 0 or 1");
-    wrong("check FILE --recipe sqrt", 2, "actions are log2, scale, center");
+    wrong("check FILE --recipe root", 2, "actions are log2, sqrt, presence, scale, center");
     wrong("check FILE --min-length long", 2, "it must be a length or auto");
     wrong("check FILE --picture /nowhere/x.svg --evidence", 1, "cannot write /nowhere/x.svg");
     wrong("check FILE --patterns-out FILE", 1, "needs that file for something else");
@@ -168,6 +168,7 @@ fn check_refuses_what_is_wrong() {
     wrong("check FILE", 1, "GB of memory");
     fs::write(&path, "2 1 1 -1\n1 1 2 3\n").unwrap();
     wrong("check FILE --recipe log2", 3, "log2 met the value -1");
+    wrong("check FILE --recipe sqrt", 3, "sqrt met the value -1");
     fs::write(&path, "").unwrap();
     wrong("check FILE", 3, "has no events to learn from");
 }

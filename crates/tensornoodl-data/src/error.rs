@@ -68,6 +68,21 @@ pub enum Error {
         /// The types allowed.
         rule: &'static str,
     },
+    /// A cell cannot be a number of events, which the counts model needs.
+    #[error(
+        "the cell of feature {feature:?}, row {row:?}, col {col:?} is {value}: the counts model needs whole numbers \
+         that are not negative; use --model exact, or count events with --value count"
+    )]
+    NotACount {
+        /// The value of the cell.
+        value: f64,
+        /// Label of the feature.
+        feature: String,
+        /// Label of the row.
+        row: String,
+        /// Label of the col.
+        col: String,
+    },
     /// No row of the table counts: it is empty, or every row was left out.
     #[error(
         "{file} has no events to learn from: {events} rows, of which {filtered} were filtered out, {missing} have no value where one is needed, \
@@ -104,6 +119,18 @@ pub enum Error {
         format: &'static str,
         /// What is wrong.
         what: String,
+    },
+    /// The bytes of a model file are not those that were written.
+    #[error("{file} is damaged: its checksum is {found:08x}, it was written with {written:08x}; {remedy}")]
+    Damaged {
+        /// Name of the file.
+        file: String,
+        /// The checksum in the file.
+        written: i64,
+        /// The checksum of the bytes of the file.
+        found: i64,
+        /// What to do.
+        remedy: &'static str,
     },
     /// A Parquet file is compressed with a codec that this build does not have.
     #[error(
@@ -171,13 +198,15 @@ pub enum Error {
         error: std::io::Error,
     },
     /// A recipe names an unknown action.
-    #[error("the recipe has {0:?}, actions are log2, scale, center")]
+    #[error("the recipe has {0:?}, actions are log2, sqrt, presence, scale, center")]
     Action(String),
-    /// The action log2 was applied to a negative value.
+    /// An action that needs values of at least 0 was applied to a negative value.
     #[error(
-        "log2 met the value {value} at feature {feature} of {place} (counted from 0): it needs values above 0"
+        "{action} met the value {value} at feature {feature} of {place} (counted from 0): it needs values of at least 0"
     )]
-    Logarithm {
+    Negative {
+        /// Name of the action.
+        action: &'static str,
         /// The value found.
         value: f64,
         /// Index of the feature, from 0.

@@ -30,7 +30,7 @@ mod input;
 mod model;
 
 pub use count::axis::Axis;
-pub use count::calendar::Unit;
+pub use count::calendar::{Unit, Width};
 pub use count::counter::Counter;
 pub use count::events::Events;
 pub use count::filter::Filter;
@@ -45,7 +45,10 @@ pub use error::Error;
 pub use input::row::At;
 pub use input::tns::{self, Entries};
 pub use model::card::{Card, Record};
+pub use model::choice::{ModelChoice, model_name};
+pub use model::evidence::{Evidence, Rung};
 pub use model::groups::{Group, Known, MEMBER};
+pub use model::identity::{Archived, Identity};
 pub use model::learn::Model;
 
 /// Reads tables in memory, which come as Apache Arrow record batches.

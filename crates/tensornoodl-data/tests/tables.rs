@@ -81,6 +81,32 @@ fn values_filters_and_steps_of_a_query() {
 }
 
 #[test]
+fn cells_of_time_and_slots_have_no_gaps() {
+    let text = "t,a,b\n2009-10-01 08:41:20,x,y\n2009-10-01T09:20,x,y\n2009-10-01 09:39:59,x,z\n2009-10-02 08:40,x,y\n";
+    let first = "2009-10-01 08:40";
+    let cells = read(text, query("every(t,20min)", "a", "b")).unwrap();
+    assert_eq!(cells.features.names.len(), 73);
+    assert_eq!(cells.features.names[..3], [first, "2009-10-01 09:00", "2009-10-01 09:20"]);
+    assert_eq!((entries(&cells, 0)[0], cells.sum()), ((first, "x", "y", 1.0), 4.0));
+    let slots = read(text, query("slot(t,20min)", "a", "b")).unwrap();
+    assert_eq!((slots.features.names.len(), slots.features.names[71].as_str()), (72, "23:40"));
+    assert_eq!(
+        entries(&slots, 0),
+        [("08:40", "x", "y", 2.0), ("09:20", "x", "y", 1.0), ("09:20", "x", "z", 1.0)]
+    );
+    // Cells in which nothing happens are no steps.
+    let stream = Query { step: Some("every(t,20min)".parse().unwrap()), ..query("a", "b", "slot(t,1h)") };
+    let events = read(text, stream).unwrap();
+    assert_eq!(events.steps.as_ref().unwrap().names, [first, "2009-10-01 09:20", "2009-10-02 08:40"]);
+    assert_eq!(events.cols.names, ["08:00", "09:00"]);
+    // Twelve days have more than a million seconds.
+    let far = text.replace("2009-10-02", "2009-10-13");
+    let error = read(&far, query("every(t,1s)", "a", "b")).unwrap_err().to_string();
+    assert_eq!(error, "\"every(t,1s)\" is given, it must be of at most 1000000 labels: fibers are dense");
+    assert_eq!(read(&far, query("every(t,2s)", "a", "b")).unwrap().features.names.len(), 518_361);
+}
+
+#[test]
 fn numbers_are_sorted_as_numbers() {
     let text = "a,b,c\n10,x,1\n9,x,1\n-1,y,1\n";
     assert_eq!(read(text, query("a", "b", "c")).unwrap().features.names, ["-1", "9", "10"]);

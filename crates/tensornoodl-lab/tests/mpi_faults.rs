@@ -56,9 +56,9 @@ fn what_is_wrong_is_said_once() {
         (format!("noodl learn {table} {axes} -o {}", at("full")), 1, "No space left on device".into()),
         (format!("noodl learn {table} {axes} -o {} --tau=-1", at("x")), 2, "tau is -1".into()),
         (
-            format!("noodl learn {table} {axes} -o {} --recipe sqrt", at("x")),
+            format!("noodl learn {table} {axes} -o {} --recipe root", at("x")),
             2,
-            "the recipe has \"sqrt\"".into(),
+            "the recipe has \"root\"".into(),
         ),
         (
             format!("noodl learn {table} {axes} -o {} --start-model {table}", at("x")),

@@ -52,9 +52,11 @@ fn largest(values: &[f64]) -> f64 {
     values.iter().fold(f64::MIN_POSITIVE, |largest, value| largest.max(value.abs()))
 }
 
-/// Writes about six labels below a horizontal axis.
+/// Writes about six labels below a horizontal axis, fewer if they are long.
 fn axis_labels(svg: &mut String, names: &[String], x_of: impl Fn(f64) -> f64, y: f64) {
-    let every = names.len().div_ceil(6).max(1);
+    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(1);
+    let most = (WIDTH as usize / (7 * longest.max(1))).clamp(2, 6);
+    let every = names.len().div_ceil(most).max(1);
     for (at, name) in names.iter().enumerate().step_by(every) {
         let _ = write!(
             svg,

@@ -64,7 +64,7 @@ def from_events(
         of a CSV file (optionally compressed by gzip) or a Parquet file.
     feature, row, col
         The three axes: what a pattern extends over, who takes part, and with whom. Each is a column or an expression: ``month(c)``, ``week(c)``, ``day(c)``,
-        ``hour(c)``, ``weekday(c)``, ``weekhour(c)``, ``bin(c,10)``, ``grid(x,y,12x10)``, ``court(x,y,12x10)``.
+        ``hour(c)``, ``weekday(c)``, ``weekhour(c)``, ``every(c,20min)``, ``slot(c,20min)``, ``bin(c,10)``, ``grid(x,y,12x10)``, ``court(x,y,12x10)``.
     step
         The axis of the stream, one tensor for each of its values; None for a single tensor. Times are taken as they are written; times
         with a time zone are converted to UTC.

@@ -27,7 +27,8 @@ was not found in, and whether searches in other parts of the data find the same 
 pub(crate) struct Args {
     #[command(flatten)]
     table: TableArgs,
-    /// Actions on the values of the tensor, in order: log2, scale, center, with commas between them.
+    /// Actions on the values of the tensor, in order: log2, sqrt, presence, scale, center, with commas
+    /// between them.
     #[arg(long, default_value = "", hide_default_value = true)]
     recipe: Recipe,
     /// First index of the axes of an array, 0 or 1. It makes no difference: indices are labels.

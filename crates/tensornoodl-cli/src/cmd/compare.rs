@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use tensornoodl::metrics::Matching;
-use tensornoodl_data::Model;
+use tensornoodl_cli::model;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let (first, second) = (Model::load(&args.first)?, Model::load(&args.second)?);
+    let (first, second) = (model::load(&args.first)?, model::load(&args.second)?);
     if first.card.features != second.card.features {
         return Err(anyhow!(
             "{} has {} features and {} has {}, which are not the same; only models of the same features can be compared",

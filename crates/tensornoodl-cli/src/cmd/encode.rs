@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use tensornoodl_cli::memory;
-use tensornoodl_data::{Model, Query, files, table};
+use tensornoodl_cli::{memory, model};
+use tensornoodl_data::{Query, files, table};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let outputs: Vec<&Path> = args.output.iter().map(PathBuf::as_path).collect();
     files::apart(&[&args.model, &args.table], &outputs)?;
     outputs.iter().try_for_each(|path| files::check(path))?;
-    let model = Model::load(&args.model)?;
+    let model = model::load(&args.model)?;
     // Files that a model names are not opened: the model may come from somebody else.
     let names = args.names.as_deref().map(str::parse).transpose()?;
     let query = Query { names, groups: None, ..model.card.query.clone() };

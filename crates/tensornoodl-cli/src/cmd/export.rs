@@ -13,6 +13,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use tensornoodl::{Error, Factors, Sparse};
+use tensornoodl_cli::model;
 use tensornoodl_data::{Model, files};
 
 const EXAMPLES: &str = "\
@@ -39,7 +40,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     files::apart(&[&args.model], &[&args.output])?;
     files::check(&args.output)?;
-    let model = Model::load(&args.model)?;
+    let model = model::load(&args.model)?;
     let bytes = match args.output.extension().and_then(|end| end.to_str()) {
         Some("csv") => csv(&model)?,
         Some("parquet") => parquet(&model)?,

@@ -12,12 +12,15 @@ use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tensornoodl::discover::search_bytes;
 use tensornoodl::parallel::agree;
-use tensornoodl::{DiscoverParams, Error, Learner, Params, Passes, Rule, Stop, Team, Tensor};
+use tensornoodl::{DiscoverParams, Error, Learner, ModelKind, Params, Passes, Rule, Stop, Team, Tensor};
 use tensornoodl_cli::memory;
+use tensornoodl_cli::model::write_note;
 use tensornoodl_cli::program::{Interrupted, wrong};
 use tensornoodl_cli::progress::Spinner;
 use tensornoodl_cli::table::TableArgs;
-use tensornoodl_data::{Error as DataError, Events, Model, Query, Recipe, files, table};
+use tensornoodl_data::{
+    Error as DataError, Events, Model, ModelChoice, Query, Recipe, files, model_name, table,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,7 +40,8 @@ writes the model of all finished steps; --resume continues the run and gives the
 pub(crate) struct Args {
     #[command(flatten)]
     table: TableArgs,
-    /// Actions on the values of each tensor, in order: log2, scale, center, with commas between them.
+    /// Actions on the values of each tensor, in order: log2, sqrt, presence, scale, center, with commas
+    /// between them.
     #[arg(long, default_value = "", hide_default_value = true)]
     recipe: String,
     /// The model file to write.
@@ -46,6 +50,10 @@ pub(crate) struct Args {
     /// Also write an HTML page about the model.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// The model: counts for cells that count events, exact for the model of the paper, which needs values with Gaussian
+    /// noise, or auto: counts if the cells count events, otherwise exact.
+    #[arg(long, default_value = "auto", value_name = "auto|counts|exact")]
+    model: ModelChoice,
     /// Number of patterns, at least 1, or auto: all patterns that are clearer than chance.
     #[arg(long, default_value = "auto", value_name = "N|auto")]
     patterns: Count,
@@ -134,6 +142,7 @@ impl Args {
         &self,
         team: &Arc<dyn Team>,
         events: &Events,
+        kind: ModelKind,
         tensor: &Tensor<'_>,
         stop: Stop,
     ) -> anyhow::Result<Learner> {
@@ -158,6 +167,9 @@ impl Args {
             stop,
             ..DiscoverParams::default()
         };
+        if kind == ModelKind::Counts {
+            return Ok(Learner::for_counts(tensor.shape().features, params, grow)?);
+        }
         Learner::from_tensor(Arc::clone(team), tensor, params, grow, events.steps.is_some()).map_err(|error| match error {
             Error::NoPattern => anyhow!(
                 "{} has no significant pattern: none comes again in most of five searches; use --patterns N to accept the N strongest",
@@ -231,7 +243,8 @@ pub(crate) fn learn(
         if let (Some(path), Some(start)) = (&args.start_model, &start) {
             align(&**team, &mut events, start, path)?;
         }
-        let learner = run.first_patterns(&events, &recipe, stop.clone())?;
+        let kind = run.choose_model(&events, &query, &recipe, start.as_ref())?;
+        let learner = run.first_patterns(&events, &recipe, kind, stop.clone())?;
         Model::new(learner, &events, recipe, &args.table.name(), query, command, args.seed)
     };
     if model.card.features != events.features.names {
@@ -304,11 +317,43 @@ impl Run<'_> {
         Ok((events, query, start))
     }
 
+    /// Chooses the model, and says which one and why.
+    fn choose_model(
+        &self,
+        events: &Events,
+        query: &Query,
+        recipe: &Recipe,
+        start: Option<&Model>,
+    ) -> anyhow::Result<ModelKind> {
+        let args = self.args;
+        let (kind, reason) = match (start, args.eta_a, args.model) {
+            (Some(start), ..) => (start.learner.kind(), "the model to start from has it".to_owned()),
+            (_, Some(_), ModelChoice::Auto) => (ModelKind::Exact, "--eta-a belongs to it".to_owned()),
+            (.., choice) => choice.resolve(query, recipe),
+        };
+        if kind == ModelKind::Counts {
+            agree(&**self.team, events.check_counts())?;
+            if args.eta_a.is_some() {
+                return Err(wrong("eta_a", "given", "left out with the counts model, which has no step size").into());
+            }
+        }
+        if !self.quiet {
+            writeln!(io::stderr(), "noodl: the {} model is used, because {reason}", model_name(kind))?;
+        }
+        Ok(kind)
+    }
+
     /// Returns a learner with the patterns of the first tensor, or with those of the model to start from.
-    fn first_patterns(&self, events: &Events, recipe: &Recipe, stop: Stop) -> anyhow::Result<Learner> {
+    fn first_patterns(
+        &self,
+        events: &Events,
+        recipe: &Recipe,
+        kind: ModelKind,
+        stop: Stop,
+    ) -> anyhow::Result<Learner> {
         let spinner = Spinner::new("looking for patterns", self.quiet);
         let tensor = recipe.apply_in(&**self.team, agree(&**self.team, events.tensor(0))?)?;
-        let learner = self.args.learner(self.team, events, &tensor, stop);
+        let learner = self.args.learner(self.team, events, kind, &tensor, stop);
         let learner = learner.map_err(|error| match error.downcast_ref() {
             Some(Error::Stopped) => self.interrupted(0),
             _ => error,
@@ -385,7 +430,11 @@ fn load(team: &dyn Team, path: &Path) -> anyhow::Result<Model> {
     let read = || fs::read(path).map_err(|error| DataError::Read { file: path.display().to_string(), error });
     let own = agree(team, if team.rank() == 0 { read() } else { Ok(Vec::new()) })?;
     let bytes = team.gather(own).swap_remove(0);
-    Ok(Model::from_bytes(&bytes, &path.display().to_string())?)
+    let model = Model::from_bytes(&bytes, &path.display().to_string())?;
+    if team.rank() == 0 {
+        write_note(&model, path);
+    }
+    Ok(model)
 }
 
 /// Whether the file exists for the first rank.

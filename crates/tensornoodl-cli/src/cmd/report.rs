@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use tensornoodl_data::{Model, files};
+use tensornoodl_cli::model;
+use tensornoodl_data::files;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,7 +24,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     files::apart(&[&args.model], &[&args.output])?;
     files::check(&args.output)?;
-    let model = Model::load(&args.model)?;
+    let model = model::load(&args.model)?;
     files::write(&args.output, tensornoodl_report::html(&model)?)?;
     writeln!(io::stdout().lock(), "written to {}", args.output.display())?;
     Ok(())

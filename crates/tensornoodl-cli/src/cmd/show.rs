@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::path::PathBuf;
 
+use tensornoodl_cli::model;
 use tensornoodl_cli::plot::sparkline;
 use tensornoodl_cli::program::wrong;
 use tensornoodl_data::{Axis, Card, Group, Model};
@@ -35,7 +36,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let model = Model::load(&args.model)?;
+    let model = model::load(&args.model)?;
     let patterns = model.learner.dictionary().patterns();
     if let Some(pattern) = args.pattern.filter(|pattern| !(1..=patterns).contains(pattern)) {
         return Err(wrong("pattern", pattern, &format!("from 1 to {patterns}")).into());

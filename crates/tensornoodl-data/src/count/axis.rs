@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::count::calendar::{UNITS, Unit};
+use crate::count::calendar::{UNITS, Unit, Width};
 use crate::count::grid::{COURT, Grid};
 use crate::error::Error;
 
-/// An axis of a tensor, written `sender`, `month(time)`, `bin(age,10)` or `grid(x,y,12x10)`.
+/// An axis of a tensor, written `sender`, `month(time)`, `every(time,20min)`, `bin(age,10)` or `grid(x,y,12x10)`.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
 #[serde(into = "String", try_from = "String")]
 pub enum Axis {
@@ -73,6 +73,17 @@ impl FromStr for Axis {
                 let width = width.ok_or_else(|| wrong("bin(column,width) with a width above 0"))?;
                 Ok(Axis::Bin((*column).into(), width))
             }
+            ("every", [column, width], _) => {
+                let width = Width::parse(width);
+                let width = width
+                    .ok_or_else(|| wrong("every(column,width) with a width such as 30s, 20min, 2h or 7d"))?;
+                Ok(Axis::Time(Unit::Every(width), (*column).into()))
+            }
+            ("slot", [column, width], _) => {
+                let width = Width::parse(width).filter(|width| width.divides_a_day());
+                let rule = "slot(column,width) with a width that divides a day, such as 30s, 20min or 2h";
+                Ok(Axis::Time(Unit::Slot(width.ok_or_else(|| wrong(rule))?), (*column).into()))
+            }
             ("grid" | "court", [x, y, cells, bounds @ ..], _) => {
                 let rule = "grid(x,y,12x10) or grid(x,y,12x10,lowest x:highest x,lowest y:highest y)";
                 let grid = parse_grid([x, y], cells, bounds, function == "court");
@@ -80,8 +91,8 @@ impl FromStr for Axis {
             }
             (_, [column], Some((unit, _))) => Ok(Axis::Time(*unit, (*column).into())),
             _ => Err(wrong(
-                "a column, month(c), week(c), day(c), hour(c), weekday(c), weekhour(c), bin(c,width), grid(x,y,12x10) or \
-                 court(x,y,12x10); a column whose name has parentheses goes in quotes",
+                "a column, month(c), week(c), day(c), hour(c), weekday(c), weekhour(c), every(c,20min), slot(c,20min), \
+                 bin(c,width), grid(x,y,12x10) or court(x,y,12x10); a column whose name has parentheses goes in quotes",
             )),
         }
     }
@@ -130,6 +141,8 @@ impl fmt::Display for Axis {
                 write!(f, "\"{name}\"")
             }
             Axis::Column(name) => f.write_str(name),
+            Axis::Time(Unit::Every(width), column) => write!(f, "every({column},{width})"),
+            Axis::Time(Unit::Slot(width), column) => write!(f, "slot({column},{width})"),
             Axis::Time(unit, column) => {
                 let name = UNITS.iter().find(|known| known.0 == *unit).map_or("", |known| known.1);
                 write!(f, "{name}({column})")
@@ -164,6 +177,10 @@ mod tests {
             "hour(t)",
             "weekday(t)",
             "weekhour(t)",
+            "every(t,20min)",
+            "every(t,7d)",
+            "slot(t,30s)",
+            "slot(t,1d)",
             "court(x,y,12x10)",
             "bin(age,2.5)",
             "grid(x,y,12x10)",
@@ -187,6 +204,12 @@ mod tests {
             "grid(x,y,2x3,0:1)",
             "grid(x,y,2x3,1:0,0:1)",
             "month(a,b)",
+            "every(t)",
+            "every(t,20)",
+            "every(t,0min)",
+            "slot(t)",
+            "slot(t,7min)",
+            "slot(t,2d)",
         ] {
             assert!(text.parse::<Axis>().is_err(), "{text}");
         }

@@ -16,14 +16,30 @@ pub enum Action {
     /// Replaces every z that is not zero by log2(z) + 1, which brings counts of very different size closer together.
     /// The action is made for counts: 1/2 becomes 0, and smaller values become negative.
     Log2,
+    /// Replaces every z by its square root, which brings counts of different size closer together.
+    Sqrt,
+    /// Replaces every z that is not zero by 1: only whether something happened counts.
+    Presence,
     /// Divides everything by the largest magnitude.
     Scale,
     /// Subtracts from every fiber its mean over the features.
     Center,
 }
 
-const NAMES: [(Action, &str); 3] =
-    [(Action::Log2, "log2"), (Action::Scale, "scale"), (Action::Center, "center")];
+const NAMES: [(Action, &str); 5] = [
+    (Action::Log2, "log2"),
+    (Action::Sqrt, "sqrt"),
+    (Action::Presence, "presence"),
+    (Action::Scale, "scale"),
+    (Action::Center, "center"),
+];
+
+impl Action {
+    /// Returns the name of the action in a recipe.
+    fn name(self) -> &'static str {
+        NAMES.iter().find(|known| known.0 == self).map_or("", |known| known.1)
+    }
+}
 
 /// Actions that are applied in order, written `log2,scale,center`. An empty recipe changes nothing.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq, Default)]
@@ -58,17 +74,22 @@ impl TryFrom<String> for Recipe {
 
 impl fmt::Display for Recipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name =
-            |action: &Action| NAMES.iter().find(|known| known.0 == *action).map_or("", |known| known.1);
-        f.write_str(&self.0.iter().map(name).collect::<Vec<_>>().join(","))
+        f.write_str(&self.0.iter().map(|action| action.name()).collect::<Vec<_>>().join(","))
     }
 }
 
 impl Recipe {
+    /// Returns whether the recipe only damps: all its actions are log2, sqrt or presence. Counts then become values
+    /// that are not negative, and 0 stays 0.
+    pub fn keeps_counts(&self) -> bool {
+        self.0.iter().all(|action| matches!(action, Action::Log2 | Action::Sqrt | Action::Presence))
+    }
+
     /// Applies all actions. Fibers that become zero, such as constant fibers when they are centered, are left out.
     ///
     /// # Errors
-    /// [`Error::Logarithm`] if log2 meets a negative value, [`Error::Tensor`] if the core crate refuses the result.
+    /// [`Error::Negative`] if log2 or sqrt meets a negative value, [`Error::Tensor`] if the core crate refuses the
+    /// result.
     pub fn apply(&self, tensor: Tensor<'_>) -> Result<Tensor<'static>, Error> {
         self.apply_in(&Solo, tensor)
     }
@@ -83,7 +104,15 @@ impl Recipe {
         let (mut values, mut places) = (tensor.values().to_vec(), tensor.places().to_vec());
         for action in &self.0 {
             match action {
-                Action::Log2 => agree(team, log2(&mut values, &places, n))?,
+                Action::Log2 => {
+                    agree(team, check_signs(*action, &values, &places, n))?;
+                    replace_nonzero(&mut values, |z| z.log2() + 1.0);
+                }
+                Action::Sqrt => {
+                    agree(team, check_signs(*action, &values, &places, n))?;
+                    replace_nonzero(&mut values, f64::sqrt);
+                }
+                Action::Presence => replace_nonzero(&mut values, |_| 1.0),
                 Action::Scale => scale(&mut values, team),
                 Action::Center => values.chunks_exact_mut(n).for_each(center),
             }
@@ -102,13 +131,18 @@ impl Recipe {
     }
 }
 
-/// Applies log2 to fibers of `n` values each.
-fn log2(values: &mut [f64], places: &[Place], n: usize) -> Result<(), Error> {
-    if let Some(at) = values.iter().position(|value| *value < 0.0) {
-        return Err(Error::Logarithm { value: values[at], feature: at % n, place: places[at / n] });
-    }
-    values.iter_mut().filter(|value| **value != 0.0).for_each(|value| *value = value.log2() + 1.0);
-    Ok(())
+/// Checks that no value is negative, in fibers of `n` values each.
+fn check_signs(action: Action, values: &[f64], places: &[Place], n: usize) -> Result<(), Error> {
+    let negative = values.iter().position(|value| *value < 0.0);
+    negative.map_or(Ok(()), |at| {
+        let (value, feature, place) = (values[at], at % n, places[at / n]);
+        Err(Error::Negative { action: action.name(), value, feature, place })
+    })
+}
+
+/// Replaces every value that is not zero.
+fn replace_nonzero(values: &mut [f64], new: impl Fn(f64) -> f64) {
+    values.iter_mut().filter(|value| **value != 0.0).for_each(|value| *value = new(*value));
 }
 
 /// Divides the values by the largest magnitude of all ranks.
@@ -145,6 +179,26 @@ mod tests {
         assert_eq!(apply("log2,scale,center").values(), [0.25, -0.25, 0.125, -0.125]);
         assert_eq!(apply("scale,log2").values(), [1.0, -1.0, -2.0, 0.0]);
         assert_eq!(apply("").values(), counts.values());
+        let roots = apply("sqrt");
+        assert_eq!(roots.values(), [8.0_f64.sqrt(), 2.0_f64.sqrt(), 1.0, 0.0]);
+        assert_eq!(apply("presence").values(), [1.0, 1.0, 1.0, 0.0]);
+        assert_eq!(apply("log2,sqrt").values(), [2.0, 2.0_f64.sqrt(), 1.0, 0.0]);
+        let signed = tensor(&[(0, 0, 0, -3.0), (1, 1, 0, 0.5)]);
+        assert_eq!(Recipe(vec![Action::Presence]).apply(signed).unwrap().values(), [1.0, 0.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn damping_keeps_counts() {
+        for (text, keeps) in [
+            ("", true),
+            ("log2", true),
+            ("sqrt,log2,presence", true),
+            ("scale", false),
+            ("log2,center", false),
+            ("sqrt,scale", false),
+        ] {
+            assert_eq!(text.parse::<Recipe>().unwrap().keeps_counts(), keeps, "{text}");
+        }
     }
 
     #[test]
@@ -156,11 +210,17 @@ mod tests {
 
     #[test]
     fn unknown_names_and_negative_values_are_refused() {
-        let error = "log2,sqrt".parse::<Recipe>().unwrap_err();
-        assert_eq!(error.to_string(), "the recipe has \"sqrt\", actions are log2, scale, center");
-        let error = Recipe(vec![Action::Log2]).apply(tensor(&[(1, 2, 0, -4.0)])).unwrap_err();
-        let text = "log2 met the value -4 at feature 1 of the fiber at row 2, col 0 (counted from 0): it needs values above 0";
-        assert_eq!(error.to_string(), text);
-        assert_eq!("scale,center".parse::<Recipe>().unwrap().to_string(), "scale,center");
+        let error = "log2,root".parse::<Recipe>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the recipe has \"root\", actions are log2, sqrt, presence, scale, center"
+        );
+        for action in [Action::Log2, Action::Sqrt] {
+            let error = Recipe(vec![action]).apply(tensor(&[(1, 2, 0, -4.0)])).unwrap_err();
+            let text = "met the value -4 at feature 1 of the fiber at row 2, col 0 (counted from 0): it needs values of at least 0";
+            assert_eq!(error.to_string(), format!("{} {text}", action.name()));
+        }
+        let all = "log2,sqrt,presence,scale,center";
+        assert_eq!(all.parse::<Recipe>().unwrap().to_string(), all);
     }
 }

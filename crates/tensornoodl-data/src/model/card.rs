@@ -8,14 +8,22 @@ use crate::count::query::Query;
 use crate::count::recipe::Recipe;
 use crate::count::tally::Tally;
 
-/// The version of the file format that is written. Files of any other version are refused.
-pub(crate) const FORMAT: u32 = 2;
+/// The version of the file format that is written.
+pub(crate) const FORMAT: u32 = 3;
+
+/// Returns the kind of models whose file does not name one.
+pub(crate) fn exact() -> String {
+    "exact".into()
+}
 
 /// Everything in a model that is not a tensor: labels, settings and history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Card {
-    /// Version of the file format.
+    /// Version of the format of the file that the model was read from. For a new model, the version that is written.
     pub format: u32,
+    /// Kind of the model: `exact` or `counts`.
+    #[serde(default = "exact")]
+    pub kind: String,
     /// Version of this library.
     pub version: String,
     /// Name of the table.
@@ -72,6 +80,7 @@ impl Card {
     pub fn new(query: Query, [features, rows, cols]: [Vec<String>; 3]) -> Card {
         Card {
             format: FORMAT,
+            kind: exact(),
             version: env!("CARGO_PKG_VERSION").into(),
             table: String::new(),
             command: String::new(),

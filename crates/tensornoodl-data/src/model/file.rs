@@ -1,9 +1,14 @@
-//! The model file: one safetensors file with the patterns, the factors of every step, and a JSON document with
-//! labels, settings and history. Python reads it with the package safetensors.
+//! The model file: one safetensors file with the patterns, the factors of every step, labels, settings and history,
+//! and a checksum over all bytes. Python reads it with the package safetensors.
 //!
 //! | tensor | type | content |
 //! | --- | --- | --- |
 //! | `patterns` | f64, m x n | each row is a pattern of unit length |
+//! | `patterns.id` | i64 | the identity of each pattern: a number that no other pattern of the model ever gets |
+//! | `patterns.next_id` | i64 | the identity of the next pattern |
+//! | `patterns.name` | texts | the name of each pattern, or empty |
+//! | `labels.features`, `labels.rows`, `labels.cols`, `labels.steps` | texts | the labels of all axes |
+//! | `labels.row_groups`, `labels.col_groups` | texts | known groups of rows and cols, or none |
 //! | `rows.step`, `rows.pattern`, `rows.index` | i64 | step, pattern and row of each row factor that is not zero |
 //! | `rows.value` | f64 | values of these row factors |
 //! | `cols.step`, `cols.pattern`, `cols.index` | i64 | step, pattern and col of each col factor that is not zero |
@@ -11,22 +16,85 @@
 //! | `rank_one.step`, `rank_one.pattern` | i64 | step and pattern of each entry of `rank_one.value` |
 //! | `rank_one.value` | f64 | the share of the pattern's energy that its factors hold |
 //! | `blocks.rows.block`, ... `blocks.rank_one.value` | | as above, for further groups that share a pattern in the last step |
+//! | `card` | JSON | settings: how the table was counted and prepared, and by which command |
+//! | `history` | JSON | a [`Record`] for each step |
 //! | `learner` | u8 | the state of the learner, to continue with the next step |
+//! | `checksum` | i64 | the checksum of the file |
+//! | `section.evidence` | JSON | [`Evidence`] for the number of patterns |
+//! | `section.archive.pattern` | f64, a x n | patterns that were lost |
+//! | `section.archive.id`, `section.archive.first`, `section.archive.last` | i64 | the identity of each lost pattern, the step that found it, and the last step that showed it |
+//! | `section.archive.name` | texts | the names of lost patterns, or empty |
 //!
-//! The metadata has one entry, `tensornoodl`: the [`Card`] as JSON.
+//! A list of texts `X` is two tensors: `X.text` (u8) has the texts in UTF-8, one after the other, and `X.end` (i64)
+//! has the end of each text in bytes. JSON documents are tensors of bytes (u8). So the header of the file is small for
+//! any number of labels and steps.
+//!
+//! Tensors whose names begin with `section.` are optional; the next word is the name of the section. A reader leaves
+//! out sections and other tensors that it does not know. `section.error_bars`, `section.open_steps` and
+//! `section.surprises` are reserved.
+//!
+//! The metadata has one entry, `tensornoodl`, a JSON object: `format` is 3, and `kind` is the kind of model, `exact`
+//! or `counts`.
+//!
+//! The checksum is the CRC-32 of the whole file, as zlib computes it, with zeros in place of the eight bytes of
+//! `checksum`. In Python:
+//!
+//! ```python
+//! data = bytearray(open("mail.safetensors", "rb").read())
+//! start = 8 + int.from_bytes(data[:8], "little")
+//! start += json.loads(data[8:start])["checksum"]["data_offsets"][0]
+//! written = int.from_bytes(data[start:start + 8], "little")
+//! data[start:start + 8] = bytes(8)
+//! assert zlib.crc32(data) == written
+//! ```
+//!
+//! Files of format 2 are read, too. They have neither a checksum nor identities and sections, and labels, settings and
+//! history are the [`Card`] as JSON in the metadata.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::path::Path;
 
-use safetensors::tensor::TensorView;
-use safetensors::{Dtype, SafeTensors, View};
-use serde::Deserialize;
-use tensornoodl::{Factors, Learner, Sparse};
+use serde::{Deserialize, Serialize};
+use tensornoodl::{ExactLearner, Learner};
 
+use crate::count::query::Query;
+use crate::count::recipe::Recipe;
+use crate::count::tally::Tally;
 use crate::error::Error;
 use crate::files;
-use crate::model::card::{Card, FORMAT};
+use crate::model::arrays::{Array, Reader, serialize, text_arrays};
+use crate::model::card::{Card, FORMAT, Record, exact};
+use crate::model::choice::model_name;
+use crate::model::evidence::Evidence;
+use crate::model::factors::{FactorReader, factor_arrays};
+use crate::model::identity::{Archived, Identities, Identity, MAX_ID};
 use crate::model::learn::{BLOCKS, Model};
+
+/// The last format without a checksum.
+const UNSEALED: u32 = 2;
+
+/// The kinds of models that this program knows.
+const KINDS: [&str; 2] = ["exact", "counts"];
+
+/// What the metadata says about the file, in all formats.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    format: u32,
+    #[serde(default = "exact")]
+    kind: String,
+}
+
+/// The parts of the card that the tensor `card` holds.
+#[derive(Serialize, Deserialize)]
+struct Settings {
+    version: String,
+    table: String,
+    command: String,
+    query: Query,
+    recipe: Recipe,
+    seed: u64,
+    tally: Tally,
+}
 
 impl Model {
     /// Writes the model to a file, atomically.
@@ -40,49 +108,109 @@ impl Model {
     /// Reads a model from a file.
     ///
     /// # Errors
-    /// [`Error::Read`] if the operating system refuses, [`Error::Format`] if the file is not a model.
+    /// [`Error::Read`] if the operating system refuses, [`Error::Damaged`] if the checksum is wrong, [`Error::Format`]
+    /// if the file is not a model.
     pub fn load(path: &Path) -> Result<Model, Error> {
         let file = path.display().to_string();
         let bytes = std::fs::read(path).map_err(|error| Error::Read { file: file.clone(), error })?;
         Model::from_bytes(&bytes, &file)
     }
 
-    /// Serializes the model to the bytes of a file.
+    /// Returns what a user should know about the file that the model was read from, or none.
+    pub fn note(&self) -> Option<&'static str> {
+        let note = "its format is 2, which has no checksum: damage may go unnoticed; a model that is saved again has one";
+        (self.card.format <= UNSEALED).then_some(note)
+    }
+
+    /// Serializes the model to the bytes of a file, in the present format.
     ///
     /// # Errors
     /// [`Error::Format`] if the model cannot be serialized.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
-        let cannot = |what: String| Error::Format { file: "the model".into(), format: "a model", what };
-        let dictionary = self.learner.dictionary();
-        let shape = vec![dictionary.patterns(), dictionary.features()];
-        let patterns = Array { shape, ..Array::floats(dictionary.values()) };
-        let mut tensors = vec![("patterns".to_owned(), patterns)];
-        tensors.extend(factor_arrays("", "step", &self.factors));
-        tensors.extend(factor_arrays("blocks.", "block", &self.blocks));
-        let state = postcard::to_stdvec(&self.learner).map_err(|error| cannot(error.to_string()))?;
-        tensors.push(("learner".into(), Array { dtype: Dtype::U8, shape: vec![state.len()], bytes: state }));
-        let card = serde_json::to_string(&self.card).map_err(|error| cannot(error.to_string()))?;
-        let metadata = HashMap::from([("tensornoodl".to_owned(), card)]);
-        safetensors::serialize(tensors, Some(metadata)).map_err(|error| cannot(error.to_string()))
+        self.serialize().map_err(|what| Error::Format { file: "the model".into(), format: "a model", what })
+    }
+
+    fn serialize(&self) -> Result<Vec<u8>, String> {
+        let (card, dictionary) = (&self.card, self.learner.dictionary());
+        let mut arrays = vec![
+            array(
+                "patterns",
+                Array::matrix([dictionary.patterns(), dictionary.features()], dictionary.values()),
+            ),
+            array("patterns.next_id", Array::integers(&[self.identities.next as i64])),
+        ];
+        arrays.extend(identity_arrays("patterns", &self.identities.list));
+        for (name, labels) in [
+            ("labels.features", &card.features),
+            ("labels.rows", &card.rows),
+            ("labels.cols", &card.cols),
+            ("labels.steps", &card.steps),
+            ("labels.row_groups", &card.row_groups),
+            ("labels.col_groups", &card.col_groups),
+        ] {
+            arrays.extend(text_arrays(name, labels));
+        }
+        arrays.extend(factor_arrays("", "step", &self.factors));
+        arrays.extend(factor_arrays("blocks.", "block", &self.blocks));
+        let settings = Settings {
+            version: card.version.clone(),
+            table: card.table.clone(),
+            command: card.command.clone(),
+            query: card.query.clone(),
+            recipe: card.recipe.clone(),
+            seed: card.seed,
+            tally: card.tally.clone(),
+        };
+        arrays.push(json_array("card", &settings)?);
+        arrays.push(json_array("history", &card.history)?);
+        let learner = postcard::to_stdvec(&self.learner).map_err(|error| error.to_string())?;
+        arrays.push(array("learner", Array::bytes(learner)));
+        if let Some(evidence) = &self.evidence {
+            arrays.push(json_array("section.evidence", evidence)?);
+        }
+        if !self.archive.is_empty() {
+            arrays.extend(archive_arrays(&self.archive, dictionary.features()));
+        }
+        let head = Head { format: FORMAT, kind: card.kind.clone() };
+        serialize(arrays, serde_json::to_string(&head).map_err(|error| error.to_string())?)
     }
 
     /// Reads a model from the bytes of a file. `file` is the name of the file in messages.
     ///
     /// # Errors
-    /// [`Error::Format`] if the bytes are not a model, or if the parts of the model do not fit together. The bytes
-    /// can come from anybody: this function does not panic.
+    /// [`Error::Damaged`] if the checksum is wrong, [`Error::Format`] if the bytes are not a model, or if the parts of
+    /// the model do not fit together. The bytes can come from anybody: this function does not panic.
     pub fn from_bytes(bytes: &[u8], file: &str) -> Result<Model, Error> {
         let reader = Reader::new(bytes, file)?;
-        let card = reader.card()?;
-        let learner = reader.learner()?;
+        let head: Head = reader.entry()?;
+        let card = match head.format {
+            FORMAT => {
+                reader.verify()?;
+                read_card(&reader, head)?
+            }
+            UNSEALED => reader.entry()?,
+            other => {
+                let what = format!("its format is {other}, this program knows {UNSEALED} and {FORMAT}");
+                return Err(reader.cannot(what));
+            }
+        };
+        if !KINDS.contains(&card.kind.as_str()) {
+            let what =
+                format!("it is a model of the kind {:?}, this program knows {}", card.kind, KINDS.join(", "));
+            return Err(reader.cannot(what));
+        }
+        let learner = read_learner(reader.bytes("learner")?, card.format)
+            .map_err(|error| reader.cannot(format!("the state of its learner: {error}")))?;
+        if card.kind != model_name(learner.kind()) {
+            return Err(reader.cannot("its kind is not that of its learner"));
+        }
         let (dictionary, steps) = (learner.dictionary(), card.history.len());
-        if reader.get("patterns", Dtype::F64)?.shape() != [dictionary.patterns(), dictionary.features()]
-            || reader.floats("patterns")? != dictionary.values()
-        {
+        let (patterns, features) = (dictionary.patterns(), dictionary.features());
+        if reader.matrix("patterns")? != ([patterns, features], dictionary.values().to_vec()) {
             return Err(reader.cannot("its patterns are not those of its learner"));
         }
         let groups = |groups: &[String], labels: &[String]| groups.is_empty() || groups.len() == labels.len();
-        if card.features.len() != dictionary.features()
+        if card.features.len() != features
             || card.steps.len() < steps
             || !groups(&card.row_groups, &card.rows)
             || !groups(&card.col_groups, &card.cols)
@@ -90,249 +218,230 @@ impl Model {
             return Err(reader.cannot("its labels do not fit its patterns"));
         }
         let lengths = [card.rows.len(), card.cols.len()];
-        let patterns = dictionary.patterns();
         let blocks = if steps == 0 { 0 } else { BLOCKS - 1 };
         let factors = FactorReader { reader: &reader, prefix: "", unit: "step", count: steps };
         let factors = factors.read(patterns, lengths)?;
         let blocks = FactorReader { reader: &reader, prefix: "blocks.", unit: "block", count: blocks };
         let blocks = blocks.read(patterns, lengths)?;
-        Ok(Model { card, learner, factors, blocks })
-    }
-}
-
-/// The part of the card that every version of the format has.
-#[derive(Deserialize)]
-struct Format {
-    format: u32,
-}
-
-/// Reads the parts of a model file.
-struct Reader<'a> {
-    bytes: &'a [u8],
-    tensors: SafeTensors<'a>,
-    file: &'a str,
-}
-
-impl<'a> Reader<'a> {
-    fn new(bytes: &'a [u8], file: &'a str) -> Result<Reader<'a>, Error> {
-        let tensors = SafeTensors::deserialize(bytes).map_err(|error| cannot(file, error))?;
-        Ok(Reader { bytes, tensors, file })
-    }
-
-    fn cannot(&self, what: impl ToString) -> Error {
-        cannot(self.file, what)
-    }
-
-    fn card(&self) -> Result<Card, Error> {
-        let (_, header) = SafeTensors::read_metadata(self.bytes).map_err(|error| self.cannot(error))?;
-        let json = header.metadata().as_ref().and_then(|metadata| metadata.get("tensornoodl"));
-        let json = json.ok_or_else(|| self.cannot("it has no card named tensornoodl"))?;
-        let Format { format } = serde_json::from_str(json).map_err(|error| self.cannot(error))?;
-        if format != FORMAT {
-            return Err(self.cannot(format!("its format is {format}, this program knows {FORMAT}")));
-        }
-        serde_json::from_str(json).map_err(|error| self.cannot(error))
-    }
-
-    fn learner(&self) -> Result<Learner, Error> {
-        let learner: Learner = postcard::from_bytes(self.get("learner", Dtype::U8)?.data())
-            .map_err(|error| self.cannot(format!("the state of its learner: {error}")))?;
-        learner.check().map_err(|error| self.cannot(error))?;
-        Ok(learner)
-    }
-
-    fn get(&self, name: &str, dtype: Dtype) -> Result<TensorView<'a>, Error> {
-        let tensor = self.tensors.tensor(name).map_err(|error| self.cannot(error))?;
-        if tensor.dtype() != dtype {
-            return Err(self.cannot(format!("{name} is {:?}, not {dtype:?}", tensor.dtype())));
-        }
-        Ok(tensor)
-    }
-
-    fn integers(&self, name: &str) -> Result<Vec<i64>, Error> {
-        Ok(numbers(self.get(name, Dtype::I64)?.data(), i64::from_le_bytes))
-    }
-
-    fn floats(&self, name: &str) -> Result<Vec<f64>, Error> {
-        let values = numbers(self.get(name, Dtype::F64)?.data(), f64::from_le_bytes);
-        let finite = values.iter().all(|value| value.is_finite());
-        if finite { Ok(values) } else { Err(self.cannot(format!("{name} has values that are not finite"))) }
-    }
-}
-
-fn cannot(file: &str, what: impl ToString) -> Error {
-    Error::Format { file: file.into(), format: "a model", what: what.to_string() }
-}
-
-/// Decodes numbers of 8 bytes each.
-fn numbers<T>(bytes: &[u8], from_bytes: impl Fn([u8; 8]) -> T) -> Vec<T> {
-    let number = |bytes: &[u8]| from_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|at| bytes[at]));
-    bytes.chunks_exact(8).map(number).collect()
-}
-
-/// Reads the factors of all steps, or those of all blocks.
-struct FactorReader<'a> {
-    reader: &'a Reader<'a>,
-    /// Prefix of the names of the tensors.
-    prefix: &'static str,
-    /// The word `step` or `block`.
-    unit: &'static str,
-    /// Number of steps or blocks.
-    count: usize,
-}
-
-impl FactorReader<'_> {
-    /// Reads the factors, for at most `patterns` patterns, where `lengths` are the numbers of rows and cols.
-    fn read(&self, patterns: usize, lengths: [usize; 2]) -> Result<Vec<Factors>, Error> {
-        let (prefix, unit) = (self.prefix, self.unit);
-        let at = self.reader.integers(&format!("{prefix}rank_one.{unit}"))?;
-        let shares = self.reader.floats(&format!("{prefix}rank_one.value"))?;
-        let in_bounds = at.iter().all(|at| (0..self.count as i64).contains(at));
-        if at.len() != shares.len() || !in_bounds || !at.is_sorted() {
-            return Err(self.wrong("rank_one"));
-        }
-        // Number of patterns with factors. Patterns that were found later have none.
-        let mut counts = vec![0; self.count];
-        at.iter().for_each(|at| counts[*at as usize] += 1);
-        if counts.iter().any(|count| *count > patterns) {
-            return Err(self.wrong("rank_one"));
-        }
-        let rows = self.matrices("rows", lengths[0], &counts)?;
-        let cols = self.matrices("cols", lengths[1], &counts)?;
-        let mut shares = shares.as_slice();
-        let factors = rows.into_iter().zip(cols).zip(&counts).map(|((rows, cols), count)| {
-            let (own, later) = shares.split_at(*count);
-            shares = later;
-            Factors { rows, cols, rank_one: own.to_vec() }
-        });
-        Ok(factors.collect())
-    }
-
-    /// Reads one sparse matrix for each step or block.
-    fn matrices(&self, name: &str, length: usize, counts: &[usize]) -> Result<Vec<Sparse>, Error> {
-        let integers = |part: &str| self.reader.integers(&format!("{}{name}.{part}", self.prefix));
-        let entries = Entries {
-            at: integers(self.unit)?,
-            patterns: integers("pattern")?,
-            indices: integers("index")?,
-            values: self.reader.floats(&format!("{}{name}.value", self.prefix))?,
+        let (identities, archive) = match card.format {
+            UNSEALED => (Identities::new(patterns), Vec::new()),
+            _ => read_identities(&reader, [patterns, features], steps)?,
         };
-        entries.matrices(length, counts).ok_or_else(|| self.wrong(name))
-    }
-
-    fn wrong(&self, name: &str) -> Error {
-        self.reader.cannot(format!("{}{name} is out of order or out of bounds", self.prefix))
+        let evidence = "section.evidence";
+        let evidence = reader.has(evidence).then(|| reader.json::<Evidence>(evidence)).transpose()?;
+        Ok(Model { card, learner, factors, blocks, identities, archive, evidence })
     }
 }
 
-/// The entries of sparse matrices, one list for each part.
-struct Entries {
-    /// Step or block of each entry.
-    at: Vec<i64>,
-    patterns: Vec<i64>,
-    indices: Vec<i64>,
-    values: Vec<f64>,
+fn array(name: &str, array: Array) -> (String, Array) {
+    (name.into(), array)
 }
 
-impl Entries {
-    /// Builds the matrices, or returns none if the entries are out of order or out of bounds.
-    ///
-    /// A matrix has `length` rows, and matrix number i has `counts[i]` columns.
-    fn matrices(&self, length: usize, counts: &[usize]) -> Option<Vec<Sparse>> {
-        let all = self.values.len();
-        if [self.at.len(), self.patterns.len(), self.indices.len()].iter().any(|other| *other != all) {
-            return None;
+fn json_array(name: &str, value: &impl Serialize) -> Result<(String, Array), String> {
+    let json = serde_json::to_vec(value).map_err(|error| error.to_string())?;
+    Ok(array(name, Array::bytes(json)))
+}
+
+/// Returns the arrays of identities and names.
+fn identity_arrays<'i>(
+    name: &str,
+    identities: impl IntoIterator<Item = &'i Identity, IntoIter: Clone>,
+) -> Vec<(String, Array)> {
+    let identities = identities.into_iter();
+    let ids: Vec<i64> = identities.clone().map(|identity| identity.id as i64).collect();
+    let mut arrays = vec![(format!("{name}.id"), Array::integers(&ids))];
+    arrays.extend(text_arrays(&format!("{name}.name"), identities.map(|identity| &identity.name)));
+    arrays
+}
+
+/// Returns the arrays of the lost patterns.
+fn archive_arrays(archive: &[Archived], features: usize) -> Vec<(String, Array)> {
+    let values: Vec<f64> = archive.iter().flat_map(|it| it.pattern.iter().copied()).collect();
+    let steps = |of: fn(&Archived) -> usize| {
+        Array::integers(&archive.iter().map(|it| of(it) as i64).collect::<Vec<_>>())
+    };
+    let mut arrays = identity_arrays("section.archive", archive.iter().map(|it| &it.identity));
+    arrays.push(array("section.archive.pattern", Array::matrix([archive.len(), features], &values)));
+    arrays.push(array("section.archive.first", steps(|it| it.first)));
+    arrays.push(array("section.archive.last", steps(|it| it.last)));
+    arrays
+}
+
+/// Reads the card of a file of the present format.
+fn read_card(reader: &Reader<'_>, head: Head) -> Result<Card, Error> {
+    let Settings { version, table, command, query, recipe, seed, tally } = reader.json("card")?;
+    Ok(Card {
+        format: head.format,
+        kind: head.kind,
+        version,
+        table,
+        command,
+        query,
+        recipe,
+        features: reader.texts("labels.features")?,
+        rows: reader.texts("labels.rows")?,
+        cols: reader.texts("labels.cols")?,
+        steps: reader.texts("labels.steps")?,
+        row_groups: reader.texts("labels.row_groups")?,
+        col_groups: reader.texts("labels.col_groups")?,
+        seed,
+        tally,
+        history: reader.json::<Vec<Record>>("history")?,
+    })
+}
+
+/// Reads the state of a learner, from the tensor `learner` of a file of this format.
+///
+/// The bytes have no names of fields, so a learner with other fields needs a new format. This function is the place
+/// to convert the state of older formats.
+fn read_learner(bytes: &[u8], format: u32) -> Result<Learner, String> {
+    let read: Result<(Learner, &[u8]), _> = match format {
+        // Format 2 knows the exact model only.
+        UNSEALED => postcard::take_from_bytes(bytes).map(|(it, rest): (ExactLearner, _)| (it.into(), rest)),
+        FORMAT => postcard::take_from_bytes(bytes),
+        other => return Err(format!("it has the unknown format {other}")),
+    };
+    let (learner, rest) = read.map_err(|error| error.to_string())?;
+    if !rest.is_empty() {
+        return Err(format!("it has {} bytes too many", rest.len()));
+    }
+    learner.check().map_err(|error| error.to_string())?;
+    Ok(learner)
+}
+
+/// Reads the identities of the patterns, and the lost patterns. `shape` is the number of patterns and of features.
+fn read_identities(
+    reader: &Reader<'_>,
+    [patterns, features]: [usize; 2],
+    steps: usize,
+) -> Result<(Identities, Vec<Archived>), Error> {
+    let [next] = reader.integers("patterns.next_id")?[..] else {
+        return Err(reader.cannot("patterns.next_id has not one value"));
+    };
+    let mut taken = HashSet::new();
+    let mut read = |name: &str, count: usize| {
+        let (ids, names) = (reader.integers(&format!("{name}.id"))?, reader.texts(&format!("{name}.name"))?);
+        let mut fits = ids.len() == count && names.len() == count && next <= MAX_ID as i64;
+        let identity = |(id, name): (i64, String)| {
+            fits &= (1..next).contains(&id) && taken.insert(id);
+            Identity { id: id as u64, name }
+        };
+        let identities: Vec<Identity> = ids.into_iter().zip(names).map(identity).collect();
+        let wrong = || reader.cannot(format!("{name}.id must be one new number from 1 for each pattern"));
+        if fits { Ok(identities) } else { Err(wrong()) }
+    };
+    let list = read("patterns", patterns)?;
+    let mut archive = Vec::new();
+    if reader.has("section.archive.id") {
+        let ([count, length], values) = reader.matrix("section.archive.pattern")?;
+        let identities = read("section.archive", count)?;
+        let (first, last) =
+            (reader.integers("section.archive.first")?, reader.integers("section.archive.last")?);
+        let in_order =
+            first.iter().zip(&last).all(|(first, last)| 0 <= *first && first <= last && *last < steps as i64);
+        if length != features || [first.len(), last.len()] != [count, count] || !in_order {
+            return Err(reader.cannot("section.archive does not fit its patterns and steps"));
         }
-        let mut next = 0;
-        let mut matrices = Vec::new();
-        for (at, count) in counts.iter().enumerate() {
-            let mut matrix = Sparse::new(length);
-            for pattern in 0..*count {
-                let mut column: Vec<(u32, f64)> = Vec::new();
-                while next < all && (self.at[next], self.patterns[next]) == (at as i64, pattern as i64) {
-                    let index = u32::try_from(self.indices[next]).ok();
-                    let index = index.filter(|index| (*index as usize) < length)?;
-                    if column.last().is_some_and(|last| last.0 >= index) {
-                        return None;
-                    }
-                    column.push((index, self.values[next]));
-                    next += 1;
-                }
-                matrix.push(&column);
-            }
-            matrices.push(matrix);
-        }
-        (next == all).then_some(matrices)
+        let patterns = values.chunks_exact(features).map(<[f64]>::to_vec);
+        let steps = first.into_iter().zip(last).map(|(first, last)| (first as usize, last as usize));
+        archive = identities
+            .into_iter()
+            .zip(patterns)
+            .zip(steps)
+            .map(|((identity, pattern), (first, last))| Archived { identity, pattern, first, last })
+            .collect();
     }
+    Ok((Identities { list, next: next.max(1) as u64 }, archive))
 }
 
-/// Returns the arrays of the factors of all steps or blocks, with their names. `unit` is the word `step` or `block`.
-fn factor_arrays(prefix: &str, unit: &str, factors: &[Factors]) -> Vec<(String, Array)> {
-    let mut tensors = Vec::new();
-    for (name, of) in [("rows", (|it| &it.rows) as fn(&Factors) -> &Sparse), ("cols", |it| &it.cols)] {
-        let mut columns = [Vec::new(), Vec::new(), Vec::new()];
-        let mut values = Vec::new();
-        for (at, factors) in factors.iter().enumerate() {
-            for (pattern, column) in of(factors).columns().enumerate() {
-                for &(index, value) in column {
-                    let entry = [at as i64, pattern as i64, i64::from(index)];
-                    columns.iter_mut().zip(entry).for_each(|(column, part)| column.push(part));
-                    values.push(value);
-                }
-            }
-        }
-        for (part, column) in [unit, "pattern", "index"].into_iter().zip(columns) {
-            tensors.push((format!("{prefix}{name}.{part}"), Array::integers(&column)));
-        }
-        tensors.push((format!("{prefix}{name}.value"), Array::floats(&values)));
-    }
-    let (mut at, mut patterns, mut shares) = (Vec::new(), Vec::new(), Vec::new());
-    for (number, factors) in factors.iter().enumerate() {
-        for (pattern, share) in factors.rank_one.iter().enumerate() {
-            at.push(number as i64);
-            patterns.push(pattern as i64);
-            shares.push(*share);
-        }
-    }
-    tensors.push((format!("{prefix}rank_one.{unit}"), Array::integers(&at)));
-    tensors.push((format!("{prefix}rank_one.pattern"), Array::integers(&patterns)));
-    tensors.push((format!("{prefix}rank_one.value"), Array::floats(&shares)));
-    tensors
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::evidence::Rung;
+    use tensornoodl::{Dictionary, Params, Shape, Tensor};
 
-/// An array to be written.
-struct Array {
-    dtype: Dtype,
-    shape: Vec<usize>,
-    bytes: Vec<u8>,
-}
-
-impl Array {
-    fn floats(values: &[f64]) -> Array {
-        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        Array { dtype: Dtype::F64, shape: vec![values.len()], bytes }
+    fn model() -> Model {
+        let patterns = Dictionary::from_columns(3, vec![1.0, 0.5, 0.0, 0.0, 0.0, 1.0]).unwrap();
+        let axis = |name: &str| crate::Axis::Column(name.into());
+        let query = Query {
+            feature: axis("f"),
+            row: axis("r"),
+            col: axis("c"),
+            step: Some(axis("t")),
+            value: crate::Value::Count,
+            average_over: None,
+            keep_rows: None,
+            filters: Vec::new(),
+            square: false,
+            names: None,
+            groups: None,
+        };
+        let labels = [&["a", "", "\u{1f35c} \n\"\0"][..], &["r"], &["c", "d"]];
+        let labels = labels.map(|names| names.iter().map(|name| name.to_string()).collect());
+        let mut card = Card::new(query, labels);
+        card.steps = vec!["1".into(), "2".into()];
+        card.row_groups = vec![String::new()];
+        let mut model = Model::with_card(Learner::new(patterns, Params::default()).unwrap(), card);
+        let shape = Shape { features: 3, rows: 1, cols: 2 };
+        let entries = [(0, 0, 0, 2.0), (1, 0, 0, 1.0), (2, 0, 1, 5.0)];
+        model.learn(&Tensor::from_triplets(shape, &entries).unwrap()).unwrap();
+        model
     }
 
-    fn integers(values: &[i64]) -> Array {
-        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        Array { dtype: Dtype::I64, shape: vec![values.len()], bytes }
-    }
-}
-
-impl View for Array {
-    fn dtype(&self) -> Dtype {
-        self.dtype
+    fn archived(id: u64) -> Archived {
+        let identity = Identity { id, name: "old \u{e9}".into() };
+        Archived { identity, pattern: vec![0.0, -1.0, 0.0], first: 0, last: 0 }
     }
 
-    fn shape(&self) -> &[usize] {
-        &self.shape
+    fn with_archive(model: &mut Model, change: fn(&mut Archived)) {
+        model.identities.next = 4;
+        model.archive = vec![archived(3)];
+        change(&mut model.archive[0]);
     }
 
-    fn data(&self) -> std::borrow::Cow<'_, [u8]> {
-        self.bytes.as_slice().into()
+    #[test]
+    fn all_parts_are_written_and_read() {
+        let mut model = model();
+        model.set_name(1, "night shift");
+        model.identities.next = 5;
+        model.archive = vec![archived(4), archived(3)];
+        let rung = |patterns: usize, gain: f64| Rung { patterns, gain, error: 0.1 + gain / 3.0 };
+        model.evidence = Some(Evidence { rungs: vec![rung(2, 10.3), rung(4, -1e-300)] });
+        let again = Model::from_bytes(&model.to_bytes().unwrap(), "m").unwrap();
+        assert_eq!((again.identities()[1].name.as_str(), again.archive().len()), ("night shift", 2));
+        assert!(again == model);
+        // An error that is not finite is written, too.
+        model.evidence = Some(Evidence { rungs: vec![Rung { error: f64::INFINITY, ..rung(2, 1.0) }] });
+        let again = Model::from_bytes(&model.to_bytes().unwrap(), "m").unwrap();
+        let read = again.evidence.unwrap().rungs[0];
+        assert!(read.gain == 1.0 && read.error.is_nan());
     }
 
-    fn data_len(&self) -> usize {
-        self.bytes.len()
+    #[test]
+    fn identities_that_do_not_fit_are_refused() {
+        let wrong = |change: fn(&mut Model), what: &str| {
+            let mut model = model();
+            change(&mut model);
+            let error = Model::from_bytes(&model.to_bytes().unwrap(), "m").unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        };
+        let ids = "id must be one new number from 1 for each pattern";
+        wrong(|model| model.identities.next = 2, ids);
+        wrong(|model| model.identities.list[1].id = 1, ids);
+        wrong(|model| model.identities.list[1].id = 0, ids);
+        wrong(|model| model.identities.next = u64::MAX, ids);
+        wrong(|model| model.identities.next = MAX_ID + 1, ids);
+        wrong(|model| drop(model.identities.list.pop()), ids);
+        wrong(|model| model.archive = vec![archived(2)], ids);
+        wrong(|model| model.archive = vec![archived(3)], ids);
+        let fit = "section.archive does not fit its patterns and steps";
+        wrong(|model| with_archive(model, |it| it.last = 1), fit);
+        wrong(|model| with_archive(model, |it| it.first = 1), fit);
+        wrong(
+            |model| model.card.kind = "sums".into(),
+            "it is a model of the kind \"sums\", this program knows exact, counts",
+        );
+        wrong(|model| model.card.row_groups.push("x".into()), "its labels do not fit its patterns");
+        wrong(|model| drop(model.card.features.pop()), "its labels do not fit its patterns");
     }
 }

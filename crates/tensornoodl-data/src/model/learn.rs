@@ -1,12 +1,15 @@
 //! Models and how they learn, step by step.
 
-use tensornoodl::{Factors, Learner, Sparse, Step, Tensor};
+use tensornoodl::{Dictionary, Factors, Learner, Sparse, Step, Tensor};
 
 use crate::count::events::Events;
 use crate::count::query::Query;
 use crate::count::recipe::Recipe;
 use crate::error::Error;
 use crate::model::card::{Card, Record};
+use crate::model::choice::model_name;
+use crate::model::evidence::{Evidence, Rung};
+use crate::model::identity::{Archived, Identities, Identity};
 
 /// Patterns and factors, with their labels and history.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +22,12 @@ pub struct Model {
     pub factors: Vec<Factors>,
     /// The factors of further groups that share a pattern in the last step, after the leading group.
     pub blocks: Vec<Factors>,
+    /// Evidence for the number of patterns, if there is any.
+    pub evidence: Option<Evidence>,
+    /// The identity of each pattern.
+    pub(crate) identities: Identities,
+    /// The patterns that were lost, in the order in which they were lost.
+    pub(crate) archive: Vec<Archived>,
 }
 
 /// The largest number of groups of a pattern that are looked for, including the leading group.
@@ -52,7 +61,33 @@ impl Model {
 
     /// Creates a model with the given card, before the first step.
     pub fn with_card(learner: Learner, card: Card) -> Model {
-        Model { card, learner, factors: Vec::new(), blocks: Vec::new() }
+        let identities = Identities::new(learner.dictionary().patterns());
+        let (factors, blocks, archive) = (Vec::new(), Vec::new(), Vec::new());
+        let card = Card { kind: model_name(learner.kind()).into(), ..card };
+        Model { card, learner, factors, blocks, evidence: None, identities, archive }
+    }
+
+    /// Returns the identity of each pattern, in the order of the dictionary.
+    pub fn identities(&self) -> &[Identity] {
+        &self.identities.list
+    }
+
+    /// Gives a pattern a name. An empty name takes its name away.
+    ///
+    /// # Panics
+    /// If the model has no such pattern.
+    pub fn set_name(&mut self, pattern: usize, name: &str) {
+        self.identities.list[pattern].name = name.into();
+    }
+
+    /// Returns the patterns that were lost, in the order in which they were lost.
+    pub fn archive(&self) -> &[Archived] {
+        &self.archive
+    }
+
+    /// Returns the step, from 0, that found a pattern. It is 0 for the patterns that the model started with.
+    pub fn first_step(&self, pattern: usize) -> usize {
+        self.factors.iter().position(|factors| pattern < factors.rank_one.len()).unwrap_or(0)
     }
 
     /// Learns from the tensor of the next step.
@@ -60,9 +95,15 @@ impl Model {
     /// # Errors
     /// [`Error::Tensor`] if the learner refuses the tensor or is stopped. The model is then unchanged.
     pub fn learn(&mut self, tensor: &Tensor<'_>) -> Result<Step, Error> {
+        let (before, last_seen) = (self.learner.dictionary().clone(), self.learner.last_seen());
         let step = self.learner.learn(tensor)?;
+        self.follow(&step, &before, &last_seen);
         if !step.lost.is_empty() {
             self.factors.iter_mut().for_each(|factors| *factors = without_patterns(factors, &step.lost));
+        }
+        let rungs: Vec<Rung> = self.learner.ladder().iter().map(Rung::from).collect();
+        if !rungs.is_empty() {
+            self.evidence = Some(Evidence { rungs });
         }
         self.blocks = step.codes.untangle_blocks(&**self.learner.team(), BLOCKS);
         self.factors.push(self.blocks.remove(0));
@@ -77,6 +118,20 @@ impl Model {
             lost: step.lost.len(),
         });
         Ok(step)
+    }
+
+    /// Gives the found patterns of a step identities, and archives the lost ones. `before` and `last_seen` are the
+    /// dictionary and the steps that showed its patterns last, before the step.
+    fn follow(&mut self, step: &Step, before: &Dictionary, last_seen: &[u64]) {
+        let lost = self.identities.follow(self.learner.dictionary().patterns(), step.found, &step.lost);
+        let now = self.card.history.len();
+        // A pattern that was found and lost in this step was never in the model.
+        let known = step.lost.iter().zip(lost).filter(|(pattern, _)| **pattern < before.patterns());
+        for (&pattern, identity) in known {
+            let first = self.first_step(pattern);
+            let last = (last_seen[pattern].saturating_sub(1) as usize).clamp(first, now);
+            self.archive.push(Archived { identity, pattern: before.pattern(pattern).to_vec(), first, last });
+        }
     }
 }
 

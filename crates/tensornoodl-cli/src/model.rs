@@ -1,0 +1,24 @@
+//! A model on the command line: reads its file, and says what a user should know about the file.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use tensornoodl_data::{Error, Model};
+
+/// Reads a model, and writes its note to stderr.
+///
+/// # Errors
+/// As [`Model::load`].
+pub fn load(path: &Path) -> Result<Model, Error> {
+    let model = Model::load(path)?;
+    write_note(&model, path);
+    Ok(model)
+}
+
+/// Writes the note about the file of a model to stderr, if there is one.
+pub fn write_note(model: &Model, path: &Path) {
+    if let Some(note) = model.note() {
+        // A failure to write is ignored, because the note is not the result.
+        let _ = writeln!(io::stderr(), "noodl: {}: {note}", path.display());
+    }
+}

@@ -1,0 +1,35 @@
+//! Evidence for the number of patterns.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Evidence for the number of patterns of a model: a ladder of numbers of patterns, fewest first.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Evidence {
+    /// The numbers of patterns that were tried, and what each of them gains over the one before.
+    pub rungs: Vec<Rung>,
+}
+
+/// What a number of patterns gains over the number before it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Rung {
+    /// Number of patterns.
+    pub patterns: usize,
+    /// Gain in the log-likelihood of the cells that were held out, in nats.
+    #[serde(deserialize_with = "number_or_null")]
+    pub gain: f64,
+    /// Standard error of the gain, in nats. NaN if there is too little data for one.
+    #[serde(deserialize_with = "number_or_null")]
+    pub error: f64,
+}
+
+impl From<&tensornoodl::discover::Rung> for Rung {
+    fn from(it: &tensornoodl::discover::Rung) -> Rung {
+        Rung { patterns: it.patterns, gain: it.gain, error: it.error }
+    }
+}
+
+/// Reads a number. JSON has no number that is not finite, and such a number is written as null.
+fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
