@@ -7,21 +7,29 @@
 //!
 //! This is stage I with the Kullback-Leibler divergence in the place of squares. Each event is divided among the
 //! patterns in proportion to A_fi x_i, and a code is the number of events that a pattern gets. The prior has the weight of
-//! `a` events: without any evidence, pattern i has its usual share w_i of the events of a fiber.
+//! `a` events: without any evidence, pattern i has its usual share w_i of the events of a fiber. Where fibers of the same
+//! row and col are known from earlier steps, w_i is the share that they lead to expect ([`PlaceShares`]): a place with a
+//! few events borrows from its row and col.
 //!
 //! These soft codes have an entry for every pattern. The sparse code keeps a pattern only if leaving it out makes the
 //! fiber significantly less likely ([`SIGNIFICANCE`]): the counterpart of the hard threshold. The problem is concave, so
 //! the result does not depend on a start.
 
+use std::collections::BTreeMap;
+
 use crate::data::dictionary::Dictionary;
 use crate::linalg::vector::with_simd;
+use crate::shape::Place;
 
 /// The significance of all decisions of the counts model, in standard errors: whether a pattern stays in a code, how many
 /// patterns there are, whether a table is damped.
 pub(crate) const SIGNIFICANCE: f64 = 2.5;
 
-/// Weight of the prior of a code, in events.
+/// Weight of the prior of a code, in events, where the shares of the patterns are those of all fibers.
 pub(crate) const PRIOR_CODE: f64 = 0.1;
+
+/// Weight of the prior of a code, in events, where the shares of the patterns are those of the row and the col.
+const PRIOR_PLACE: f64 = 0.5;
 
 /// Maximum number of iterations for the soft code of a fiber.
 const MAX_ITERATIONS: usize = 100;
@@ -134,21 +142,69 @@ pub(crate) fn log_likelihood(rows: &FeatureRows, fiber: &[(u32, f64)], code: &[f
     fiber.iter().map(term).sum()
 }
 
+/// The shares of the patterns that the codes of earlier fibers lead to expect at a place.
+///
+/// If rows and cols take part in patterns independently of each other, the events of pattern i at row j and col k are in
+/// proportion to r_ji c_ki / w_i, where r, c and w are the events of the pattern in the row, in the col and in all.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PlaceShares {
+    rows: BTreeMap<u32, Vec<f64>>,
+    cols: BTreeMap<u32, Vec<f64>>,
+}
+
+impl PlaceShares {
+    /// Adds the soft code of a fiber.
+    pub(crate) fn add(&mut self, place: Place, code: &[f64]) {
+        let add = |sums: &mut BTreeMap<u32, Vec<f64>>, index: u32| {
+            let sums = sums.entry(index).or_insert_with(|| vec![0.0; code.len()]);
+            sums.iter_mut().zip(code).for_each(|(sum, x)| *sum += x);
+        };
+        add(&mut self.rows, place.row);
+        add(&mut self.cols, place.col);
+    }
+
+    /// The expected shares of the patterns at a place, padded, where `weights` are their shares in all events. None if
+    /// neither the row nor the col is known.
+    fn at(&self, place: Place, weights: &[f64]) -> Option<Vec<f64>> {
+        let (row, col) = (self.rows.get(&place.row), self.cols.get(&place.col));
+        if row.is_none() && col.is_none() {
+            return None;
+        }
+        // One event with the usual shares is added to each row and col.
+        let shares = |events: Option<&Vec<f64>>, i: usize| {
+            let total = events.map_or(0.0, |events| events.iter().sum::<f64>());
+            (events.map_or(0.0, |events| events[i]) + weights[i]) / (total + 1.0)
+        };
+        let product = |i: usize| shares(row, i) * shares(col, i) / weights[i];
+        let mut products: Vec<f64> = (0..weights.len()).map(product).collect();
+        let total: f64 = products.iter().sum();
+        products.iter_mut().for_each(|share| *share = (*share / total).max(LEAST_SHARE));
+        Some(products)
+    }
+}
+
+/// The smallest share of a pattern that is expected anywhere.
+const LEAST_SHARE: f64 = 1e-6;
+
 /// Codes of fibers under one dictionary.
 #[derive(Debug, Clone)]
 pub(crate) struct CountCoder {
     rows: FeatureRows,
-    /// The usual share of each pattern in the events, padded.
+    /// The share of each pattern in all events, padded with zeros.
     weights: Vec<f64>,
+    places: PlaceShares,
 }
 
 impl CountCoder {
     /// A coder for a dictionary whose patterns have these shares in all events.
     pub(crate) fn new(dictionary: &Dictionary, shares: &[f64]) -> CountCoder {
-        let rows = FeatureRows::of(dictionary);
-        let mut weights = vec![1.0; rows.stride()];
-        weights.iter_mut().zip(shares).for_each(|(weight, share)| *weight = share.max(1e-6));
-        CountCoder { rows, weights }
+        let weights = shares.iter().map(|share| share.max(LEAST_SHARE)).collect();
+        CountCoder { rows: FeatureRows::of(dictionary), weights, places: PlaceShares::default() }
+    }
+
+    /// The same coder, which expects at a place what fibers of the same row and col had before.
+    pub(crate) fn expecting(self, places: PlaceShares) -> CountCoder {
+        CountCoder { places, ..self }
     }
 
     /// A, stored by features.
@@ -156,23 +212,25 @@ impl CountCoder {
         &self.rows
     }
 
-    /// Computes the soft code of a fiber, from the present value of `code` if it is not zero. `code` is padded.
-    pub(crate) fn soft(&self, fiber: &[(u32, f64)], code: &mut [f64]) {
+    /// Returns the soft code of the fiber at a place, padded.
+    pub(crate) fn soft(&self, place: Place, fiber: &[(u32, f64)]) -> Vec<f64> {
         let events: f64 = fiber.iter().map(|entry| entry.1).sum();
         let (m, stride) = (self.rows.patterns, self.rows.stride);
-        if code.iter().all(|x| *x == 0.0) {
-            code[..m].iter_mut().zip(&self.weights).for_each(|(x, weight)| *x = events * weight);
-        }
-        let mut shares = vec![0.0; stride];
-        let rates: Vec<f64> = self.weights.iter().map(|weight| 1.0 + PRIOR_CODE / (events * weight)).collect();
+        let (weights, prior) = match self.places.at(place, &self.weights) {
+            Some(weights) => (&weights.clone(), PRIOR_PLACE),
+            None => (&self.weights, PRIOR_CODE),
+        };
+        let (mut code, mut shares) = (vec![0.0; stride], vec![0.0; stride]);
+        code[..m].iter_mut().zip(weights).for_each(|(x, weight)| *x = events * weight);
+        let rates: Vec<f64> = weights.iter().map(|weight| 1.0 + prior / (events * weight)).collect();
         with_simd(
             #[inline(always)]
             || {
                 for _ in 0..MAX_ITERATIONS {
-                    divide_events(&self.rows, fiber, code, &mut shares);
+                    divide_events(&self.rows, fiber, &code, &mut shares);
                     let mut largest: f64 = 0.0;
                     for ((x, share), rate) in code[..m].iter_mut().zip(&shares).zip(&rates) {
-                        let next = (PRIOR_CODE + *x * share) / rate;
+                        let next = (prior + *x * share) / rate;
                         largest = largest.max((next - *x).abs());
                         *x = next;
                     }
@@ -182,6 +240,7 @@ impl CountCoder {
                 }
             },
         );
+        code
     }
 
     /// Returns the sparse code of a fiber, given its soft code: patterns are left out, the smallest first, as long as

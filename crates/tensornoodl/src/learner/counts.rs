@@ -82,6 +82,8 @@ impl Counts {
 
             // I: X, the codes of the fibers Y under A, and the sums over fibers for III
             let coder = CountCoder::new(&dictionary, &shares);
+            let places = self.discovery.place_shares(&coder, common.steps + 1);
+            let coder = coder.expecting(places);
             let parts = std::mem::replace(&mut valid, Ok(())).map_err(E::from).map(|()| parts());
             let pass = timed(&mut times.encode, || self.encode_and_sum(common, &coder, shape, parts))?;
 
@@ -154,6 +156,8 @@ impl Counts {
     /// Stage I alone.
     pub(crate) fn encode(&self, common: &Common, stop: &Stop, tensor: &Tensor<'_>) -> Result<Codes, Error> {
         let coder = CountCoder::new(&common.dictionary, &self.statistics.shares());
+        let places = self.discovery.place_shares(&coder, common.steps + 1);
+        let coder = coder.expecting(places);
         let fibers = count_fibers(tensor)?;
         let mut codes = Sparse::new(common.dictionary.patterns());
         for wave in (0..fibers.len()).collect::<Vec<_>>().chunks(WAVE) {
@@ -231,12 +235,12 @@ impl Pass {
 fn encode_wave(coder: &CountCoder, fibers: &CountFibers, wave: &[usize]) -> Vec<CodedFiber> {
     let encode = |&at: &usize| {
         let fiber = fibers.fibers.column(at).to_vec();
-        let mut soft = vec![0.0; coder.rows().stride()];
-        let code = match coder.rows().patterns() {
-            0 => Vec::new(),
+        let (soft, code) = match coder.rows().patterns() {
+            0 => (vec![0.0; coder.rows().stride()], Vec::new()),
             _ => {
-                coder.soft(&fiber, &mut soft);
-                coder.sparse(&fiber, &soft)
+                let soft = coder.soft(fibers.places[at], &fiber);
+                let code = coder.sparse(&fiber, &soft);
+                (soft, code)
             }
         };
         CodedFiber { fiber, soft, code }

@@ -24,7 +24,7 @@ use crate::discover::counts::pool::Pool;
 use crate::discover::params::DiscoverParams;
 use crate::parallel::message;
 use crate::parallel::team::Team;
-use crate::encode::counts::{FeatureRows, SIGNIFICANCE};
+use crate::encode::counts::{CountCoder, FeatureRows, PlaceShares, SIGNIFICANCE};
 
 /// State of the search for patterns of counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -85,6 +85,18 @@ impl CountDiscovery {
     pub(crate) fn add(&mut self, step: u64, fibers: CountFibers) {
         self.new_events += fibers.events();
         self.pool.add(step, fibers);
+    }
+
+    /// What the fibers of steps before `step` in the pool lead to expect at each place.
+    pub(crate) fn place_shares(&self, coder: &CountCoder, step: u64) -> PlaceShares {
+        let mut shares = PlaceShares::default();
+        if coder.rows().patterns() > 0 {
+            let fibers = self.pool.fibers_before(step);
+            for (place, fiber) in fibers.places.iter().zip(fibers.fibers.columns()) {
+                shares.add(*place, &coder.soft(*place, fiber)[..coder.rows().patterns()]);
+            }
+        }
+        shares
     }
 
     /// The last step in the pool, 0 if there is none.

@@ -93,8 +93,13 @@ impl Pool {
 
     /// The fibers of all steps, added up by place and ordered by place.
     pub(crate) fn fibers(&self) -> CountFibers {
+        self.fibers_before(u64::MAX)
+    }
+
+    /// The fibers of all steps before `step`, added up by place and ordered by place.
+    pub(crate) fn fibers_before(&self, step: u64) -> CountFibers {
         let mut cells: Vec<(u64, u32, f64)> = Vec::with_capacity(self.cells());
-        for (_, step) in &self.steps {
+        for (_, step) in self.steps.iter().take_while(|own| own.0 < step) {
             for (place, column) in step.places.iter().zip(step.fibers.columns()) {
                 cells.extend(column.iter().map(|&(feature, y)| (place.key(), feature, y)));
             }
