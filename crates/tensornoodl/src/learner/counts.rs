@@ -11,7 +11,7 @@ use crate::data::dictionary::Dictionary;
 use crate::data::sparse::Sparse;
 use crate::data::tensor::{Tensor, check_distinct};
 use crate::discover::counts::hidden::CountFibers;
-use crate::discover::counts::{CountDiscovery, Growth, gather};
+use crate::discover::counts::{CountDiscovery, Growth, count_fibers, gather};
 use crate::discover::params::DiscoverParams;
 use crate::encode::counts::CountCoder;
 use crate::error::Error;
@@ -246,25 +246,6 @@ fn encode_wave(coder: &CountCoder, fibers: &CountFibers, wave: &[usize]) -> Vec<
         CodedFiber { fiber, soft, code }
     };
     wave.par_iter().with_min_len(64).map(encode).collect()
-}
-
-/// The fibers of a tensor that have events.
-///
-/// # Errors
-/// [`Error::NotACount`] if a value is negative.
-fn count_fibers(tensor: &Tensor<'_>) -> Result<CountFibers, Error> {
-    let mut fibers = CountFibers::new(tensor.shape().features);
-    for (at, &place) in tensor.places().iter().enumerate() {
-        let column: Vec<(u32, f64)> = tensor.entries(at).collect();
-        if let Some(&(feature, value)) = column.iter().find(|entry| entry.1 < 0.0 || entry.1 > MOST_EVENTS) {
-            return Err(Error::NotACount { feature: feature as usize, place, value });
-        }
-        if !column.is_empty() {
-            fibers.fibers.push(&column);
-            fibers.places.push(place);
-        }
-    }
-    Ok(fibers)
 }
 
 /// Whether a pass was the last one over a tensor.
