@@ -1,11 +1,12 @@
 //! A model: patterns, the factors of every step, and labels. It is what the model file holds.
 
+use std::ffi::CString;
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 
 use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rayon::ThreadPool;
@@ -488,6 +489,10 @@ impl Model {
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Model> {
         let model = py.detach(|| tensornoodl_data::Model::load(&path)).map_err(py_error)?;
+        if let Some(note) = model.note() {
+            let message = CString::new(format!("{}: {note}", path.display())).map_err(internal_error)?;
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &message, 1)?;
+        }
         Ok(Model::new(model))
     }
 
