@@ -35,7 +35,7 @@ pub(crate) mod start;
 pub(crate) mod unexplained;
 pub(crate) mod unit_fibers;
 
-pub use counts::damping::{PresenceScore, presence_scores};
+pub use counts::damping::{PresenceScore, TableComparison, compare_tables};
 pub use counts::ladder::Rung;
 pub use evidence::{Evidence, Repeat, evidence};
 pub use held_out::HeldOut;

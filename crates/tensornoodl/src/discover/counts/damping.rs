@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use crate::data::tensor::Tensor;
 use crate::discover::counts::hidden::{CountFibers, HiddenCells, folds};
-use crate::discover::counts::ladder::start;
+use crate::discover::counts::ladder::{Rung, start};
 use crate::discover::counts::mixture::Mixture;
 use crate::discover::counts::{count_fibers, gather};
 use crate::encode::counts::{LEAST, expected};
@@ -41,23 +41,37 @@ impl PresenceScore {
     }
 }
 
+/// The result of [`compare_tables`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableComparison {
+    /// The score of each table. That of the first one is 0.
+    pub scores: Vec<PresenceScore>,
+    /// The number of patterns of the first table.
+    pub patterns: usize,
+    /// The ladder that decided on that number.
+    pub rungs: Vec<Rung>,
+}
+
 /// Compares tables that are damped in different ways: each has the same cells as the first one, with other values.
 ///
 /// The ranks of a team have shares of the tensors. Large tensors are sampled.
 ///
 /// # Errors
 /// [`Error::NotACount`] if a value is negative, [`Error::Stopped`] if `stop` was set.
-pub fn presence_scores(
+pub fn compare_tables(
     team: &dyn Team,
     tables: &[Tensor<'_>],
     seed: u64,
     stop: &Stop,
-) -> Result<Vec<PresenceScore>, Error> {
+) -> Result<TableComparison, Error> {
     let own: Result<Vec<CountFibers>, Error> = tables.iter().map(count_fibers).collect();
-    let fibers: Vec<CountFibers> =
-        agree(team, own)?.into_iter().map(|fibers| gather(team, fibers)).collect();
+    let fibers: Vec<CountFibers> = agree(team, own)?.into_iter().map(|fibers| gather(team, fibers)).collect();
+    // All tables get the number of patterns of the first one.
+    let found =
+        fibers.first().filter(|fibers| fibers.len() > 0).and_then(|first| start(first, None, seed, stop));
+    let (patterns, rungs) = found.map_or((1, Vec::new()), |found| (found.fit.patterns(), found.rungs));
     let scores: Vec<Vec<f64>> =
-        fibers.par_iter().map(|fibers| presence(fibers, seed, stop).unwrap_or_default()).collect();
+        fibers.par_iter().map(|fibers| presence(fibers, patterns, seed, stop)).collect();
     if stop.is_set() {
         return Err(Error::Stopped);
     }
@@ -66,22 +80,24 @@ pub fn presence_scores(
         let (gain, squares) = differences.fold((0.0, 0.0), |(sum, squares), d| (sum + d, squares + d * d));
         PresenceScore { gain, error: squares.sqrt() }
     };
-    Ok(scores.iter().map(score).collect())
+    Ok(TableComparison { scores: scores.iter().map(score).collect(), patterns, rungs })
 }
 
-/// For each fiber and rotation, the log-likelihood of the presence of events in its hidden cells. None if the search was
+/// For each fiber and rotation, the log-likelihood of the presence of events in its hidden cells. Empty if the search was
 /// stopped.
-fn presence(fibers: &CountFibers, seed: u64, stop: &Stop) -> Option<Vec<f64>> {
-    let patterns = start(fibers, None, seed, stop)?.fit.patterns();
+fn presence(fibers: &CountFibers, patterns: usize, seed: u64, stop: &Stop) -> Vec<f64> {
     let rotations = ROTATIONS.min(folds(fibers.fibers.rows()));
     let rotation = |rotation: usize| {
+        if stop.is_set() {
+            return Vec::new();
+        }
         let cells = HiddenCells::rotation(fibers, seed, rotation);
         let mut fit = Mixture::mean(&cells);
         fit.overfill(&cells, 2 * patterns, seed.wrapping_add(rotation as u64));
         let fit = fit.merge_down(&cells, patterns).swap_remove(0);
         score(&cells, &fit)
     };
-    Some((0..rotations).into_par_iter().map(rotation).collect::<Vec<_>>().concat())
+    (0..rotations).into_par_iter().map(rotation).collect::<Vec<_>>().concat()
 }
 
 /// The hidden cells of one fiber: ln l of the cells with events, and of those without.

@@ -84,7 +84,8 @@ impl Ladder {
         fits: impl Fn(&HiddenCells, u64) -> Vec<Mixture> + Sync,
     ) -> Ladder {
         let all = folds(fibers.fibers.rows());
-        let rotations = UNITS.div_ceil(fibers.len().max(1)).clamp(MIN_ROTATIONS, all.max(MIN_ROTATIONS)).min(all);
+        let rotations =
+            UNITS.div_ceil(fibers.len().max(1)).clamp(MIN_ROTATIONS, all.max(MIN_ROTATIONS)).min(all);
         let rotation = |rotation: usize| -> Vec<(usize, Vec<f64>)> {
             if stop.is_set() {
                 return Vec::new();
@@ -116,7 +117,8 @@ impl Ladder {
         let exceeds = |rung: usize, from: usize| significance(&self.scores[rung].1, &self.scores[from].1);
         let mut first = 0.0;
         loop {
-            let best = ahead(taken).map(|rung| (exceeds(rung, taken), rung)).max_by(|a, b| a.0.total_cmp(&b.0));
+            let best =
+                ahead(taken).map(|rung| (exceeds(rung, taken), rung)).max_by(|a, b| a.0.total_cmp(&b.0));
             let Some((z, top)) = best else { break };
             if taken == 0 {
                 first = z;

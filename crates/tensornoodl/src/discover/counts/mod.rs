@@ -25,11 +25,11 @@ use crate::discover::counts::ladder::{Known, Rung, extend, start, test};
 use crate::discover::counts::mixture::Mixture;
 use crate::discover::counts::pool::Pool;
 use crate::discover::params::DiscoverParams;
+use crate::encode::counts::{CountCoder, FeatureRows, PlaceShares, SIGNIFICANCE};
 use crate::error::Error;
 use crate::parallel::message;
 use crate::parallel::team::Team;
 use crate::update::counts::MOST_EVENTS;
-use crate::encode::counts::{CountCoder, FeatureRows, PlaceShares, SIGNIFICANCE};
 
 /// State of the search for patterns of counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
