@@ -4,128 +4,27 @@
     python benches/arena/arena.py [--tables ...] [--methods ...] [--seeds N] [--out FILE.jsonl]
     python benches/arena/arena.py --must
 """
-import argparse
-import json
 import os
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = "1"  # before NumPy is imported: CPU seconds of all methods are those of one thread
+
+import argparse
 import sys
+import tempfile
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
-from threading import Lock
-
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[name] = "1"  # CPU seconds of all methods are those of one thread
 
 import numpy as np
 
+import amino
 import measures
-import ours
+import must
 import peers
 import tables
-
-OURS, TOLD = "ours", "ours told"
-SLOW = {"CP-APR", "NN-PARAFAC"}  # two seeds only, and one for held-out places and halves
-BATCH = ["school", "school_hour", "school_20min", "school_slots", "enron", "tickets", "mail"]
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
-
-
-class Arena:
-    """Runs methods on parts of tables and measures them."""
-
-    def __init__(self, cache):
-        self.peers = peers.Peers(cache)
-        self.lock = Lock()
-        self.made = {}
-
-    def table(self, name):
-        """Returns a table by its name, such as tickets or tickets:3 (made with seed 3)."""
-        with self.lock:
-            if name not in self.made:
-                stem, _, seed = name.partition(":")
-                self.made[name] = tables.make(stem, int(seed or 0))
-            return self.made[name]
-
-    @lru_cache(maxsize=None)
-    def part(self, name, part, seed):
-        """Returns which cells are in a part of the places: all, train (80 %), test, half 0 or half 1."""
-        table = self.table(name)
-        if part == "all":
-            return np.ones(len(table.cells), bool)
-        places = table.places()
-        order = np.random.default_rng([seed, 80]).permutation(len(places))
-        chosen = {
-            "train": order < 0.8 * len(places),
-            "test": order >= 0.8 * len(places),
-            "half 0": order % 2 == 0,
-            "half 1": order % 2 == 1,
-        }[part]
-        return table.where(places[chosen])
-
-    def fit(self, name, method, m, seed, part="all"):
-        """Returns the patterns of a method from one part of a table."""
-        table = self.table(name)
-        chosen = self.part(name, part, seed)
-        if method in (OURS, TOLD):
-            try:
-                return ours.learn(table, chosen, seed, m if method == TOLD else None)
-            except ours.Failed as error:
-                return {"failed": str(error)}
-        kind = "groups" if method in peers.GROUPS else "batch"
-        job = {"method": f"{kind} {method}", "m": m, "seed": seed, "shape": table.shape, "graph": table.graph}
-        job["fibers"], job["places"] = table.fibers(chosen)
-        return self.peers.run(job, [table.digest, part, "" if part == "all" else seed])
-
-    def groups(self, name, result):
-        """Returns the agreement of the groups of a result with the known groups."""
-        table = self.table(name)
-        if "groups" in result:
-            found = result["groups"]
-        elif table.grouped == "feature":
-            found = measures.feature_groups(result["patterns"], table.fibers()[0])
-        elif "rows" in result:
-            found = result["rows"].argmax(0)
-        else:
-            return None
-        axis = table.axes[0 if table.grouped == "feature" else 1]
-        return measures.nmi(axis, found, table.classes)
-
-    def held_out(self, name, result, seed):
-        """Returns deviance and squared error of unseen places, as shares of those of the mean."""
-        table = self.table(name)
-        train, _ = table.fibers(self.part(name, "train", seed))
-        test, _ = table.fibers(self.part(name, "test", seed))
-        return measures.shares(result["patterns"], train, test, seed)
-
-    def batch(self, name, method, m, seed, parts=("all", "train", "halves")):
-        """Returns the record of a method on a table."""
-        table = self.table(name)
-        record = {"table": name, "method": method, "seed": seed}
-        if "all" in parts:
-            result = self.fit(name, method, m, seed)
-            if "failed" in result:
-                return record | {"failed": result["failed"]}
-            record |= {"cpu": result["cpu"], "memory": result["memory"]}
-            if table.classes:
-                record["nmi"] = self.groups(name, result)
-            if method in peers.GROUPS:
-                return record
-            record |= {"patterns": len(result["patterns"]), "_found": result["patterns"]}
-            if table.planted is not None:
-                record["planted"] = measures.matched(result["patterns"], table.planted).tolist()
-        if "train" in parts:
-            result = self.fit(name, method, m, seed, "train")
-            if "failed" in result:
-                return record | {"failed": result["failed"]}
-            record["deviance"], record["error"] = self.held_out(name, result, seed)
-        if "halves" in parts:
-            results = [self.fit(name, method, m, seed, f"half {half}") for half in (0, 1)]
-            if all("patterns" in result for result in results):
-                record["halves"] = measures.agreement(*(result["patterns"] for result in results))
-        return record
+from measures import geometric
+from runner import BATCH, MINE, OURS, SLOW, STREAMS, TOLD, Arena, say, write
 
 
 def summary(records):
@@ -135,10 +34,13 @@ def summary(records):
         return records[0]
     mean = {key: records[0][key] for key in ("table", "method")}
     mean["seeds"] = len(alive)
-    for key in ("patterns", "nmi", "deviance", "error", "halves", "cpu", "memory"):
+    for key in ("patterns", "nmi", "inside", "deviance", "error", "halves", "cpu", "reading", "memory", "above"):
         values = [record[key] for record in alive if record.get(key) is not None]
         if values:
-            mean[key] = float(np.mean(values))
+            mean[key] = geometric(values) if key in ("deviance", "error") else float(np.mean(values))
+    if "deviances" in alive[0]:
+        mean["deviances"] = [geometric(values) for values in zip(*(record["deviances"] for record in alive))]
+        mean["early"], mean["late"] = geometric(mean["deviances"][:3]), geometric(mean["deviances"][-3:])
     planted = [np.mean(np.array(record["planted"]) >= 0.9) for record in alive if "planted" in record]
     if planted:
         mean["planted"] = float(np.mean(planted))
@@ -152,6 +54,8 @@ def summary(records):
 COLUMNS = [  # key, title, digits, better
     ("patterns", "patterns", 1, None),
     ("deviance", "deviance", 3, "low"),
+    ("early", "first three tenths", 3, "low"),
+    ("late", "last three tenths", 3, "low"),
     ("error", "squared error", 3, "low"),
     ("nmi", "NMI", 3, "high"),
     ("planted", "planted found", 2, "high"),
@@ -160,6 +64,7 @@ COLUMNS = [  # key, title, digits, better
     ("cpu", "CPU s", 2, "low"),
     ("memory", "MB", 0, "low"),
 ]
+COSTS = ("cpu", "memory")
 
 
 def markdown(name, means):
@@ -173,19 +78,25 @@ def markdown(name, means):
             continue
         cells = [f"{mean[key]:.{digits}f}" if key in mean else "" for key, _, digits, _ in columns]
         lines.append(f"| {mean['method']} | " + " | ".join(cells) + " |")
-    for one in [mean for mean in means if mean["method"] in (OURS, TOLD)]:
-        cells = []
-        for key, _, _, better in columns:
-            others = [mean[key] for mean in means if mean["method"] not in (OURS, TOLD) and key in mean]
-            if better is None or not others or key not in one:
-                cells.append("")
-                continue
-            best = min(others) if better == "low" else max(others)
-            ratio = one[key] / best if best else float("nan")
-            wins = ratio <= 1 if better == "low" else ratio >= 1
-            cells.append(f"{ratio:.2f} {'win' if wins else 'LOSS'}")
+    others = [mean for mean in means if mean["method"] not in MINE]
+    for one in [mean for mean in means if mean["method"] in MINE and "failed" not in mean]:
+        cells = [versus(one, others, key, better) for key, _, _, better in columns]
         lines.append(f"| *{one['method']} / best peer* | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def versus(one, others, key, better):
+    """Returns our ratio to the best peer, and whether we win. Methods that only group people have other costs."""
+    values = [mean[key] for mean in others if key in mean and not (key in COSTS and mean["method"] in peers.GROUPS)]
+    if better is None or not values or key not in one:
+        return ""
+    best = min(values) if better == "low" else max(values)
+    if best == 0:
+        return "win" if one[key] >= 0 and better == "high" else "LOSS"
+    ratio = one[key] / best
+    level = abs(ratio - 1) < 0.005
+    wins = ratio < 1 if better == "low" else ratio > 1
+    return f"{ratio:.2f} {'level' if level else 'win' if wins else 'LOSS'}"
 
 
 def compare(arena, names, methods, seeds, jobs, out):
@@ -193,30 +104,41 @@ def compare(arena, names, methods, seeds, jobs, out):
     begun = time.time()
     for name in names:
         try:
+            if name == "aminoacids":
+                print(amino.compare(arena, methods, seeds, out), flush=True)
+                continue
             table = arena.table(name)
         except tables.Missing as why:
-            print(f"\n### {name}\n\nskipped: {why}")
+            print(f"\n### {name}\n\nskipped: {why}", flush=True)
             continue
-        units = []
-        for method in methods:
-            if method in peers.GROUPS and table.graph is None:
-                continue
-            if method in peers.STREAM and method not in peers.BATCH:
-                continue
-            many = min(seeds, 2) if method in SLOW else seeds
-            m = len(set(table.classes.values())) if method in peers.GROUPS else table.known
-            for seed in range(many):
-                parts = ("all",) if method in SLOW and seed > 0 else ("all", "train", "halves")
-                units.append((name, method, m, seed, parts))
+        call = arena.stream if table.streams else arena.batch
+        units = list(plan(table, methods, seeds))
         with ThreadPoolExecutor(jobs) as pool:
-            records = list(pool.map(lambda unit: progress(arena.batch, unit, begun), units))
-        means = [summary([r for r in records if r["method"] == method]) for method in methods
-                 if any(r["method"] == method for r in records)]
+            records = list(pool.map(lambda unit: progress(call, (name, *unit), begun), units))
+        ran = list(dict.fromkeys(record["method"] for record in records))
+        means = [summary([record for record in records if record["method"] == method]) for method in ran]
         for record in records:
             write(out, record)
         for mean in means:
             write(out, {"mean": True} | mean)
         print(markdown(name, means), flush=True)
+    say(f"{time.time() - begun:.0f} s in all")
+
+
+def plan(table, methods, seeds):
+    """Yields what to run on a table: method, number of patterns, seed, and for batch tables the parts."""
+    for method in methods:
+        if table.streams:
+            if method in MINE or method in peers.STREAM:
+                yield from ((method, table.known, seed) for seed in range(seeds))
+        elif method in peers.GROUPS:
+            if table.graph is not None:
+                classes = len(set(table.classes.values()))
+                yield from ((method, classes, seed, ("all",)) for seed in range(seeds))
+        elif method in MINE or method in peers.BATCH:
+            for seed in range(min(seeds, 2) if method in SLOW else seeds):
+                slow = method in SLOW and seed > 0
+                yield method, table.known, seed, ("all",) if slow else ("all", "train", "halves")
 
 
 def progress(call, unit, begun):
@@ -225,32 +147,29 @@ def progress(call, unit, begun):
     return result
 
 
-def write(out, record):
-    if out:
-        record = {key: value for key, value in record.items() if not key.startswith("_")}
-        out.write(json.dumps(record) + "\n")
-        out.flush()
-
-
 def main():
-    every = [OURS, TOLD, *peers.BATCH, *peers.GROUPS, *(m for m in peers.STREAM if m not in peers.BATCH)]
+    default = [OURS, TOLD, *dict.fromkeys([*peers.BATCH, *peers.GROUPS, *peers.STREAM])]
+    every = [*default, *(method for method in MINE if method not in default)]
+    known = [*BATCH, *STREAMS, "tickets_day", "aminoacids"]
     read = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    read.add_argument("--tables", nargs="+", metavar="TABLE", help=f"of {', '.join(tables.MAKERS)}")
-    read.add_argument("--methods", nargs="+", metavar="METHOD", choices=every, default=every, help=", ".join(every))
-    read.add_argument("--seeds", type=int, default=3, help="seeds 0 to N - 1 [default: 3; 5 with --must]")
-    read.add_argument("--out", help="file of JSON lines to write")
+    read.add_argument("--tables", nargs="+", metavar="TABLE", help=f"of {', '.join(known)}; tickets:3 has seed 3")
+    read.add_argument("--methods", nargs="+", metavar="METHOD", choices=every, default=default, help=", ".join(every))
+    read.add_argument("--seeds", type=int, default=3, help="seeds 0 to N - 1 [default: 3]; --must always takes 5")
+    read.add_argument("--out", metavar="FILE", help="write JSON lines to this file")
     read.add_argument("--must", action="store_true", help="check what must hold, instead of comparing")
-    read.add_argument("--cache", default="/tmp/noodl-arena-peers.jsonl", help="file that keeps the results of peers")
-    read.add_argument("--jobs", type=int, default=2, help="runs at the same time")
+    read.add_argument("--cache", metavar="FILE", default=f"{tempfile.gettempdir()}/noodl-arena-peers.jsonl",
+                      help="file that keeps the results of peers [default: %(default)s]")
+    read.add_argument("--jobs", type=int, default=2, help="runs at the same time [default: 2]")
     given = read.parse_args()
+    for name in given.tables or []:
+        if name.partition(":")[0] not in [*known, *must.NAMES]:
+            read.error(f"no table {name}; tables are {', '.join(known)}")
     warnings.simplefilter("ignore")
     arena = Arena(given.cache)
-    out = open(given.out, "a") if given.out else None
+    out = open(given.out, "w") if given.out else None
     if given.must:
-        import must
-
         sys.exit(must.check(arena, given.tables, given.jobs, out))
-    compare(arena, given.tables or BATCH, given.methods, given.seeds, given.jobs, out)
+    compare(arena, given.tables or [*BATCH, *STREAMS, "aminoacids"], given.methods, given.seeds, given.jobs, out)
 
 
 if __name__ == "__main__":

@@ -4,11 +4,10 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import normalized_mutual_info_score
 
-HIDDEN = 0.1  # share of the cells of a fiber that is hidden, zeros included
-MASKS = 3  # random masks for each score
+FOLDS = 10  # each cell of a fiber, zeros included, is hidden once: a tenth of the cells at a time
 SMOOTH = 0.01  # share of the mean fiber in each pattern: no method may call an event impossible
 FLOOR = 0.1  # events of the mean fiber that are expected at each place, even if it shows none
-ITERATIONS = 200  # EM iterations of a code
+ITERATIONS = 200  # EM iterations of a code, at most
 
 
 def mean_fiber(fibers):
@@ -45,21 +44,22 @@ def encode(patterns, mean, fibers, hidden=None):
     for _ in range(ITERATIONS):
         rate = np.einsum("em,em->e", codes[fiber], across) + floor
         ratio = sparse.csr_matrix((seen.data / rate, seen.indices, seen.indptr), shape=seen.shape)
-        codes = codes * (ratio @ patterns.T) / share
+        before, codes = codes, codes * (ratio @ patterns.T) / share
+        if np.abs(codes - before).sum() <= 1e-5 * codes.sum():
+            break
     return codes
 
 
 def masks(shape, seed):
-    """Returns MASKS random masks (p x n) that hide a share HIDDEN of the cells."""
-    rng = np.random.default_rng([seed, 12])
-    for _ in range(MASKS):
-        yield sparse.csr_matrix((rng.random(shape) < HIDDEN).astype(float))
+    """Returns FOLDS random masks (p x n), 1 where a cell is hidden; together they hide each cell once."""
+    fold = np.random.default_rng([seed, 12]).integers(FOLDS, size=shape)
+    for number in range(FOLDS):
+        yield sparse.csr_matrix((fold == number).astype(float))
 
 
 def held_out(patterns, train, test, seed):
-    """Returns the Poisson deviance and the squared error of the hidden cells of the test fibers, summed.
-
-    Codes are fitted to the other cells of each fiber."""
+    """Returns the Poisson deviance and the squared error of the cells of the test fibers, each predicted by a code that
+    was fitted while the cell was hidden."""
     mean = mean_fiber(train)
     patterns = distributions(patterns, mean)
     deviance = error = 0.0
@@ -75,10 +75,15 @@ def held_out(patterns, train, test, seed):
 
 
 def shares(patterns, train, test, seed):
-    """Returns deviance and squared error of the hidden cells as shares of those of the mean as the only pattern."""
+    """Returns the held-out deviance and squared error as shares of those of the mean fiber as the only pattern."""
     deviance, error = held_out(patterns, train, test, seed)
     flat_deviance, flat_error = held_out(mean_fiber(train)[None], train, test, seed)
     return deviance / flat_deviance, error / flat_error
+
+
+def geometric(values):
+    """Returns the geometric mean, for shares and ratios."""
+    return float(np.exp(np.mean(np.log(values))))
 
 
 def explained(patterns, fibers, mean):
@@ -108,6 +113,15 @@ def feature_groups(patterns, fibers):
     patterns = distributions(patterns, mean)
     mass = encode(patterns, mean, fibers).sum(0)
     return (patterns * mass[:, None]).argmax(0)
+
+
+def row_groups(patterns, fibers, places, rows):
+    """Returns for each row the pattern with the largest mass in its fibers."""
+    mean = mean_fiber(fibers)
+    codes = encode(distributions(patterns, mean), mean, fibers)
+    mass = np.zeros((rows, codes.shape[1]))
+    np.add.at(mass, places[:, 0], codes)
+    return mass.argmax(1)
 
 
 def cosines(one, other):

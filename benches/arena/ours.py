@@ -1,9 +1,10 @@
 """The program noodl as one of the methods."""
+import csv
 import json
-import os
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -51,29 +52,51 @@ def run(arguments):
     return done.stdout, done.stderr, code, cpu, memory
 
 
-def load_model(path):
-    """Returns the patterns (m x n), the labels of the features, and the groups of a model file.
+def plain(arguments):
+    """Runs the program without measuring it. Returns its exit code."""
+    return subprocess.run([noodl(), *map(str, arguments)], capture_output=True).returncode
 
-    A group is (pattern, {row: weight}, {col: weight})."""
+
+def load_model(path):
+    """Returns the patterns (m x n) of a model file and the labels of its features."""
     with safe_open(path, "numpy") as file:
         card = json.loads(file.metadata()["tensornoodl"])
-        names = set(file.keys())
-        labels = card.get("features")
-        if labels is None:
-            labels = texts(file, names, "features")
-        patterns = file.get_tensor("patterns")
-    return patterns, labels
+        labels = card["features"] if card["format"] < 3 else texts(file, "features")
+        return file.get_tensor("patterns"), labels
 
 
-def texts(file, names, axis):
-    """Returns labels that are stored as tensors: UTF-8 bytes and the end of each label."""
-    for stem in (f"labels.{axis}", axis):
-        for end in ("ends", "end"):
-            if {f"{stem}.bytes", f"{stem}.{end}"} <= names:
-                raw = file.get_tensor(f"{stem}.bytes").tobytes()
-                ends = file.get_tensor(f"{stem}.{end}").tolist()
-                return [raw[a:b].decode() for a, b in zip([0, *ends], ends)]
-    raise Failed(f"load_model knows no labels of {axis} in this file: {sorted(names)}")
+def texts(file, axis):
+    """Returns labels that are stored as tensors: UTF-8 bytes, and where each label ends."""
+    text, ends = (file.get_tensor(f"labels.{axis}.{name}") for name in ("text", "end"))
+    return [text[a:b].tobytes().decode() for a, b in zip([0, *ends[:-1]], ends)]
+
+
+def load_groups(path):
+    """Returns the group of each row, by label: the block of a pattern in which the row has the largest mass.
+
+    The mass of row j in a block is |B_j| times the sum of |C_k|, so it does not depend on how B and C are scaled."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model.csv"
+        done = run(["export", path, "-o", file])
+        if done[2] != 0:
+            raise Failed(f"export: exit code {done[2]}: {done[1].strip()[-300:]}")
+        with open(file, newline="") as lines:
+            lines = [line for line in csv.DictReader(lines) if line["of"] in ("row", "col")]
+    total, rows = Counter(), []
+    for line in lines:
+        block = (line["pattern"], line["block"])
+        if line["of"] == "col":
+            total[line["step"], block] += abs(float(line["value"]))
+        else:
+            rows.append((line["label"], line["step"], block, abs(float(line["value"]))))
+    mass = Counter()
+    for label, step, block, value in rows:
+        mass[label, block] += value * total[step, block]
+    best = {}
+    for (label, block), value in mass.items():
+        if value > 0 and value > best.get(label, (0.0,))[0]:
+            best[label] = (value, block)
+    return {label: block for label, (_, block) in best.items()}
 
 
 def on_features(patterns, labels, features):
@@ -85,62 +108,63 @@ def on_features(patterns, labels, features):
     return full
 
 
-def arguments(table, seed, patterns, extra=()):
-    """Returns the options of learn for a table."""
-    given = [*AXES, "--seed", seed, "--threads", 1, "-q", *extra]
-    if patterns:
-        given += ["--patterns", patterns]
-    return given
+def arguments(seed, patterns, extra=()):
+    """Returns the options of learn that all tables share."""
+    told = ["--patterns", patterns] if patterns else []
+    return [*AXES, "--seed", seed, "--threads", 1, "-q", *told, *extra]
 
 
 def learn(table, chosen, seed, patterns=None, extra=()):
-    """Learns from the chosen cells of a table as one tensor. Returns a result as peers.fit does."""
+    """Learns from the chosen cells of a table as one tensor. Returns a result as a peer does, and what was said."""
     with tempfile.TemporaryDirectory() as folder:
         file, model = Path(folder) / "table.csv", Path(folder) / "model.safetensors"
         table.write(file, chosen)
-        said = run(["learn", file, *arguments(table, seed, patterns, extra), "-o", model])
-        if said[2] != 0 and not model.exists():
-            raise Failed(f"exit code {said[2]}: {said[1].strip()[-300:]}")
-        found, labels = load_model(model)
-        found = on_features(found, labels, table.axes[0])
-    return {"patterns": found, "cpu": said[3], "memory": said[4], "code": said[2], "said": said[0] + said[1]}
+        said = run(["learn", file, *arguments(seed, patterns, extra), "-o", model])
+        expect(said, model)
+        result = {"patterns": on_features(*load_model(model), table.axes[0])}
+        if table.grouped == "row":
+            result["members"] = load_groups(model)
+        # The time to read the table: peers get their data in memory.
+        result["reading"] = run(["stats", file, *AXES])[3]
+    return result | {"cpu": said[3], "memory": said[4], "code": said[2], "said": said[0] + said[1]}
 
 
-def follow(table, seed, patterns=None, ends=None, extra=()):
-    """Learns a stream. Returns a result as peers.follow does: the patterns after each step of `ends` (the number of
-    steps seen), and the records of all steps. CPU seconds and memory are those of one run over the whole stream."""
-    steps = table.shape[3]
-    ends = sorted(set(ends or []) | {steps})
-    given = arguments(table, seed, patterns, [*extra, "--step", "step"])
+def expect(said, model):
+    """Fails if a run wrote no model."""
+    if not model.exists():
+        raise Failed(f"exit code {said[2]}: {said[1].strip()[-300:]}")
+
+
+def follow(table, seed, patterns=None, ends=(), extra=()):
+    """Learns a stream. Returns the patterns after each number of steps of `ends` and after all steps, and the records
+    of the steps. CPU seconds and memory are those of one run over the whole stream."""
+    ends = sorted({*ends, table.shape[3]})
+    given = arguments(seed, patterns, [*extra, "--step", "step"])
     with tempfile.TemporaryDirectory() as folder:
         file, model = Path(folder) / "table.csv", Path(folder) / "model.safetensors"
         table.write(file)
         whole = run(["learn", file, *given, "--json", "-o", model])
-        if whole[2] != 0 and not model.exists():
-            raise Failed(f"exit code {whole[2]}: {whole[1].strip()[-300:]}")
+        expect(whole, model)
+        reading = run(["stats", file, *AXES, "--step", "step"])[3]
         lines = [json.loads(line) for line in whole[0].splitlines() if line.startswith("{")]
-        records = [line["record"] for line in lines if line.get("type") == "step"]
         final = on_features(*load_model(model), table.axes[0])
         found, done, resume = [], 0, True
         model = Path(folder) / "part.safetensors"
         for end in ends[:-1]:
-            # The table grows and the run continues; if the program refuses that, it begins anew.
+            # The table grows and the run continues. If the program refuses that, it learns the longer table anew.
             table.write(file, between(table, done, end), append=done > 0)
-            part = run(["learn", file, *given, "-o", model, "--resume"]) if resume else None
-            if part is None or part[2] != 0:
-                resume = False
+            resume = resume and plain(["learn", file, *given, "-o", model, "--resume"]) == 0
+            if not resume:
                 table.write(file, between(table, 0, end))
                 model.unlink(missing_ok=True)
-                part = run(["learn", file, *given, "-o", model])
-            if part[2] != 0 and not model.exists():
-                found.append(np.zeros((0, table.shape[0])))
-            else:
-                found.append(on_features(*load_model(model), table.axes[0]))
+                plain(["learn", file, *given, "-o", model])
+            known = load_model(model) if model.exists() else (np.zeros((0, 0)), [])
+            found.append(on_features(*known, table.axes[0]))
             done = end
-        found.append(final)
     return {
-        "patterns": final, "along": found, "ends": ends, "records": records, "cpu": whole[3], "memory": whole[4],
-        "resumed": resume, "code": whole[2], "said": whole[1],
+        "patterns": final, "along": [*found, final], "ends": ends, "cpu": whole[3], "memory": whole[4],
+        "reading": reading, "records": [line["record"] for line in lines if line.get("type") == "step"],
+        "code": whole[2], "said": whole[1],
     }
 
 

@@ -6,14 +6,17 @@ import json
 import multiprocessing
 import os
 import resource
+import subprocess
 import sys
 import warnings
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 from scipy import sparse
 
-VERSION = 1  # change it when a peer is called differently: results kept from before are then not used
+HERE = Path(__file__).resolve().parent
+VERSION = 2  # change it when a peer is called differently: results kept from before are then not used
 LIMIT = 120  # seconds of CPU time for one fit
 
 
@@ -47,14 +50,19 @@ def minibatch_nmf_kl(job):
     return {"patterns": model.components_}
 
 
-def minibatch_nmf_kl_stream(job):
-    model = minibatch_nmf(job, batch_size=1 << 20)
+def minibatch_nmf_kl_stream(job, forget=0.7):
+    model = minibatch_nmf(job, batch_size=1 << 20, forget_factor=forget)
     along = []
     for step in job["steps"]:
         if step.shape[0]:
             model.partial_fit(step)
         along.append(model.components_.copy() if hasattr(model, "components_") else np.zeros((0, step.shape[1])))
     return {"along": along}
+
+
+def minibatch_nmf_kl_kept_stream(job):
+    """MiniBatchNMF that forgets nothing; scikit-learn's default forgets 30 % with each step."""
+    return minibatch_nmf_kl_stream(job, 1.0)
 
 
 def dictionary(job, **more):
@@ -184,6 +192,7 @@ BATCH = {
 GROUPS = {"spectral": spectral, "Louvain": louvain}
 STREAM = {
     "MiniBatchNMF-KL": minibatch_nmf_kl_stream,
+    "MiniBatchNMF-KL kept": minibatch_nmf_kl_kept_stream,
     "MiniBatchDictionaryLearning": dictionary_learning_stream,
     "OnlineCPD": online_cpd_stream,
     "CPStream": cpstream_stream,
@@ -217,24 +226,30 @@ def small(method):
 
 
 def serve(pipe):
-    """Runs one job in this process and sends the result."""
+    """Runs one job in this process and sends the result. Its CPU time and memory begin after a tiny job."""
     sys.stdout = open(os.devnull, "w")
     sys.stderr = open(os.devnull, "w")
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT + 5))
-    job = None
     try:
-        job = pipe.recv()
-        call = METHODS[job["method"]]
-        call(small(job["method"]))
+        method = pipe.recv()
+        METHODS[method](small(method))
         with open("/proc/self/clear_refs", "w") as file:
             file.write("5")  # forgets the peak of memory so far
-        base, begun = memory("VmRSS"), cpu()
-        result = call(job)
-        result.update(cpu=cpu() - begun, memory=memory("VmHWM") - base)
+        base = memory("VmRSS")
+        job = pipe.recv()
+        begun = cpu()
+        result = METHODS[method](job)
+        result.update(cpu=cpu() - begun, above=memory("VmHWM") - base)
     except Exception as error:
         result = {"failed": f"{type(error).__name__}: {error}"[:300]}
     pipe.send(result)
+
+
+def alone(method):
+    """Prints CPU seconds and memory of a process that imports what a method needs and does a tiny job."""
+    METHODS[method](small(method))
+    print(json.dumps({"import_cpu": cpu(), "import_memory": memory("VmHWM")}))
 
 
 METHODS = {f"batch {name}": call for name, call in BATCH.items()}
@@ -247,8 +262,9 @@ class Peers:
 
     def __init__(self, path):
         self.path = Path(path)
-        self.kept = {}
+        self.kept, self.lock = {}, Lock()
         self.context = multiprocessing.get_context("forkserver")
+        os.environ["PYTHONPATH"] = str(HERE)  # Python 3.11 does not tell the server where modules are
         self.context.set_forkserver_preload(["preload"])
         if self.path.exists():
             with open(self.path) as file:
@@ -258,14 +274,28 @@ class Peers:
 
     def run(self, job, identity):
         """Returns the result of a job; `identity` is what it depends on."""
-        text = json.dumps([VERSION, job["method"], job["m"], job["seed"], identity])
+        method = job["method"]
+        base = self.keep([VERSION, method], lambda: self.imports(method))
+        result = self.keep([VERSION, method, job["m"], job["seed"], identity], lambda: self.start(job))
+        if "above" in result:
+            result["memory"] = result["above"] + base["import_memory"]
+        return result
+
+    def keep(self, what, call):
+        """Returns what was kept, or else calls and keeps."""
+        text = json.dumps(what)
         key = hashlib.sha256(text.encode()).hexdigest()[:24]
         if key not in self.kept:
-            self.kept[key] = {name: pack(value) for name, value in self.start(job).items()}
+            self.kept[key] = {name: pack(value) for name, value in call().items()}
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with open(self.path, "a") as file:
+            with self.lock, open(self.path, "a") as file:
                 file.write(json.dumps({"key": key, "what": text, "result": self.kept[key]}) + "\n")
         return {name: unpack(value) for name, value in self.kept[key].items()}
+
+    def imports(self, method):
+        code = f"import peers; peers.alone({method!r})"
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, cwd=HERE)
+        return json.loads(done.stdout.splitlines()[-1])
 
     def start(self, job):
         here, there = self.context.Pipe()
@@ -273,9 +303,10 @@ class Peers:
         child.start()
         there.close()
         try:
+            here.send(job["method"])
             here.send(job)
             result = here.recv()
-        except (EOFError, ConnectionError, BrokenPipeError):
+        except (EOFError, ConnectionError):
             result = {"failed": f"stopped after {LIMIT} s of CPU time, or out of memory"}
         child.join()
         return result

@@ -135,7 +135,7 @@ def school(name, seed):
     }
     if name == "school_slots":
         events = [(slot(line["time"]), line["person"], line["other"], "0") for line in contacts]
-        table = count(name, events, known=4, classes=classes, grouped="row")
+        table = count(name, events, known=10, classes=classes, grouped="row")
         labels = table.axes[1]
     else:
         events = [(line["other"], line["person"], column[name](line["time"]), "0") for line in contacts]
@@ -162,7 +162,7 @@ MIXES = [
     {"Refund": 4, "Invoice": 6, "Complaint": 2},
     {"Return": 5, "Setup": 2},
 ]
-FOURTH = 27  # the week in which the fourth team of the tickets begins
+FOURTH_DAY = 190  # the day on which the fourth team of the tickets begins; the first day is 0
 
 
 def tickets(name, seed):
