@@ -107,7 +107,7 @@ def cp_apr(job):
     shape = (fibers.shape[1], *job["shape"][1:3])
     tensor = pyttb.sptensor(indices, fibers.data[:, None].copy(), shape)
     np.random.seed(job["seed"])
-    model, _, _ = pyttb.cp_apr(tensor, job["m"], algorithm="mu", maxiters=200, stoptime=LIMIT / 2, printitn=0)
+    model, _, _ = pyttb.cp_apr(tensor, job["m"], algorithm="mu", maxiters=200, printitn=0)
     patterns, rows, cols = (np.asarray(factor) for factor in model.factor_matrices)
     mass = np.asarray(model.weights) * scale(rows, cols)
     return {"patterns": patterns.T * mass[:, None], "rows": rows.T * mass[:, None]}
