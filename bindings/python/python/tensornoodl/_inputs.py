@@ -258,6 +258,7 @@ def seed_of(random_state: Any) -> int:
 
 def options(
     *,
+    model: str,
     patterns: int | str,
     passes: int | str | None,
     eta_a: float | None,
@@ -271,6 +272,8 @@ def options(
     name: str,
 ) -> dict[str, Any]:
     """Return the parameters as the core takes them; ``name`` is the name of the parameter ``patterns`` in messages."""
+    if not isinstance(model, str):
+        raise TypeError(f"model is {model!r}, it must be 'auto', 'counts' or 'exact'")
     count = None if isinstance(patterns, str) and patterns == "auto" else _count(name, patterns)
     if passes is None:
         # A single tensor is passed over until the patterns no longer improve.
@@ -278,6 +281,7 @@ def options(
     else:
         pass_count = None if isinstance(passes, str) and passes == "auto" else _count("passes", passes)
     return {
+        "model": model,
         "patterns": count,
         "passes": pass_count,
         "eta_a": None if eta_a is None else _real("eta_a", eta_a),
