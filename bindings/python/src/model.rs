@@ -283,8 +283,8 @@ impl Model {
             (Some(_), None) => Some((ModelKind::Exact, "init has patterns of unit length".into())),
             (None, None) => None,
         };
-        let counted = tensor.cells.as_ref().map(|_| (&card.query, &card.recipe));
-        let (kind, reason) = options.choose(kind_of_start, counted)?;
+        let query = tensor.cells.as_ref().map(|_| &card.query);
+        let (kind, reason) = options.choose(kind_of_start, query, &card.recipe)?;
         let learner = match (start, earlier) {
             (_, Some(earlier)) => {
                 earlier.get().read(py, |earlier| continue_learner(earlier, params, recipe, &mut card))?

@@ -8,7 +8,7 @@ use pyo3::types::{PyBytes, PyDict};
 use rayon::ThreadPool;
 use tensornoodl::parallel::Solo;
 use tensornoodl::{Codes, ModelKind, Place, Shape, Sparse, Stop, Tensor};
-use tensornoodl_data::{is_count, model_name};
+use tensornoodl_data::{Recipe, is_count, model_name};
 
 use crate::arrays::{Csr, dictionary, patterns, transposed_csr};
 use crate::errors::{internal_error, not_a_count, py_error};
@@ -74,7 +74,7 @@ impl Learner {
         let (params, stop, first) = (options.params()?, Stop::default(), tensor(&samples)?);
         let discover = options.discover_params(&stop);
         let kind_of_start = start.map(|_| (ModelKind::Exact, "dict_init has atoms of unit length".into()));
-        let (kind, reason) = options.choose(kind_of_start, None)?;
+        let (kind, reason) = options.choose(kind_of_start, None, &Recipe::default())?;
         let learner = match (start, kind) {
             (Some(start), _) => tensornoodl::Learner::new(dictionary(start)?, params),
             (None, ModelKind::Counts) => {

@@ -37,29 +37,35 @@ pub(crate) type Choice = (ModelKind, String);
 pub(crate) type Pickled<'py, 'a> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>, &'a str));
 
 impl Options {
-    /// Chooses the model. `start` is the choice that patterns to start from leave, and `counted` is how a table was
-    /// counted and prepared; an array has neither.
+    /// Chooses the model. `start` is the choice that patterns to start from leave, and `query` is how a table was counted;
+    /// an array has none.
     ///
     /// # Errors
     /// If another model is asked for than the patterns to start from have, or a parameter does not belong to the model.
     pub(crate) fn choose(
         &self,
         start: Option<Choice>,
-        counted: Option<(&Query, &Recipe)>,
+        query: Option<&Query>,
+        recipe: &Recipe,
     ) -> PyResult<Choice> {
         let asked: ModelChoice = self.model.parse().map_err(py_error)?;
-        let choice = match (start, asked, counted) {
+        let choice = match (start, asked, query) {
             (Some(start), ..) => start,
             (_, ModelChoice::Auto, _) if self.eta_a.is_some() => {
                 (ModelKind::Exact, "eta_a belongs to it".into())
             }
-            (.., Some((query, recipe))) => asked.resolve(query, recipe),
+            (.., Some(query)) => asked.resolve(query, recipe),
             (_, ModelChoice::Given(kind), None) => (kind, "it was asked for".into()),
             (_, ModelChoice::Auto, None) => {
                 (ModelKind::Exact, "the values of an array need not count anything".into())
             }
         };
         self.check_model(choice.0, &choice.1)?;
+        if choice.0 == ModelKind::Counts && !recipe.keeps_counts() {
+            return Err(PyValueError::new_err(format!(
+                "recipe is '{recipe}', it may only have log2, sqrt and presence with the counts model; use model='exact'"
+            )));
+        }
         Ok(choice)
     }
 

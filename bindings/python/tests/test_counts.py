@@ -188,6 +188,7 @@ def test_values_of_tables_that_are_no_counts_are_refused(tickets: pd.DataFrame) 
     [
         ({"model": "poisson"}, ValueError, "model is poisson, it must be auto, counts or exact"),
         ({"model": None}, TypeError, "model is None, it must be 'auto', 'counts' or 'exact'"),
+        ({"model": "counts", "recipe": "log2,scale"}, ValueError, "recipe is 'log2,scale', it may only have log2, sqrt and presence"),
         ({"model": "counts", "eta_a": 2.0}, ValueError, "eta_a is 2, it must be None with the counts model"),
         (
             {"model": "counts", "init": np.eye(9)},

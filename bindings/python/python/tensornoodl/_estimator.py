@@ -86,7 +86,7 @@ class TensorNOODL:
         The share of the past that is forgotten with every tensor, at least 0 and below 1; for patterns that drift.
     recipe
         Transformations that are applied to each tensor first: ``log2``, ``sqrt``, ``presence``, ``scale``, ``center``, separated by
-        commas. None means no transformation, or the recipe of ``init``.
+        commas. None means no transformation, or the recipe of ``init``. The counts model takes the first three.
     dims
         Names of the feature, row and col dimensions of xarray's arrays. None means the order of the array.
     init

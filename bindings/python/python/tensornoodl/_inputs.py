@@ -69,7 +69,8 @@ def from_events(
         The axis of the stream, one tensor for each of its values; None for a single tensor. Times are taken as they are written; times
         with a time zone are converted to UTC.
     value
-        The value of a cell: ``count``, ``sum(column)`` or ``mean(column)``.
+        The value of a cell: ``count``, ``sum(column)`` or ``mean(column)``. Counts get the counts model, unless they are averaged or a
+        recipe makes other values of them.
     where
         One or more conditions that events must meet, such as ``"points>=2"`` or ``"sender!=@receiver"`` (@ marks a column).
     average_over
