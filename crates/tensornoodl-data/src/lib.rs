@@ -45,7 +45,7 @@ pub use error::Error;
 pub use input::row::At;
 pub use input::tns::{self, Entries};
 pub use model::card::{Card, Record};
-pub use model::choice::{ModelChoice, model_name};
+pub use model::choice::{ModelChoice, is_count, model_name};
 pub use model::damping::{ChosenRecipe, RecipeChoice};
 pub use model::evidence::{Evidence, Rung};
 pub use model::groups::{Group, Known, MEMBER};

@@ -70,13 +70,17 @@ impl ModelChoice {
     }
 }
 
+/// Returns whether a value can be a number of events: whole and not negative.
+pub fn is_count(value: f64) -> bool {
+    value >= 0.0 && value.fract() == 0.0
+}
+
 impl Events {
     /// Checks that all cells can be numbers of events: whole and not negative.
     ///
     /// # Errors
     /// [`Error::NotACount`] with the first cell that cannot.
     pub fn check_counts(&self) -> Result<(), Error> {
-        let is_count = |value: f64| value >= 0.0 && value.fract() == 0.0;
         match self.cells.iter().find(|cell| !is_count(cell.1)) {
             None => Ok(()),
             Some(&([_, row, col, feature], value)) => Err(Error::NotACount {
