@@ -105,7 +105,7 @@ impl Counts {
             mean_code_size: pass.sums.mean_code_size(),
             fit: pass.sums.fit(&mean),
             change: relative_change(&dictionary, &common.dictionary),
-            activity: pass.sums.activity(),
+            activity: pass.sums.activity(&self.statistics.events()),
             solver_counts: SolverCounts::default(),
             passes,
             found: 0,
@@ -118,7 +118,8 @@ impl Counts {
         if self.discovery.last_step() < step.step {
             self.discovery.add(step.step, fibers);
         }
-        let growth = timed(&mut times.search, || self.discovery.grow(&common.dictionary, &self.statistics.patterns));
+        let growth =
+            timed(&mut times.search, || self.discovery.grow(&common.dictionary, &self.statistics.patterns));
         if let Some(growth) = growth {
             self.adopt(common, growth);
         }
@@ -136,7 +137,11 @@ impl Counts {
     }
 
     /// Finds the first patterns in a tensor. Each rank of the team has a share of its fibers.
-    pub(crate) fn find_first_patterns(&mut self, common: &mut Common, tensor: &Tensor<'_>) -> Result<(), Error> {
+    pub(crate) fn find_first_patterns(
+        &mut self,
+        common: &mut Common,
+        tensor: &Tensor<'_>,
+    ) -> Result<(), Error> {
         let own = agree(&*common.team.0, count_fibers(tensor))?;
         let fibers = gather(&*common.team.0, own);
         if fibers.len() == 0 || self.discovery.last_step() > common.steps {
