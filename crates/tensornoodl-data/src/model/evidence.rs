@@ -2,12 +2,18 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::model::stability::Stability;
+
 /// Evidence for the number of patterns of a model: a ladder of numbers of patterns, fewest first.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Evidence {
-    /// The numbers of patterns that were tried, and what each of them gains over the one before.
+    /// The numbers of patterns that were tried, and what each of them gains over the one before. Empty if the number was
+    /// given, and for the exact model.
     pub rungs: Vec<Rung>,
+    /// Whether learning again finds the same patterns, if that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stability: Option<Stability>,
 }
 
 /// What a number of patterns gains over the number before it.
