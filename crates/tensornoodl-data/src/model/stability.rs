@@ -36,29 +36,34 @@ impl Stability {
     /// Measures the stability of a model: learns again with `seeds` other seeds, and from both halves of the places.
     ///
     /// `learn(seed, half)` returns the patterns that are learned from the table of the model with this seed, in the way
-    /// of the model: from all places, or only from those whose [`half`](tensornoodl::Place::half) for the seed of the
-    /// model is the given one.
+    /// of the model, or none if there are none: from all places, or only from those whose
+    /// [`half`](tensornoodl::Place::half) for the seed of the model is the given one.
     ///
     /// # Errors
     /// An error of `learn`; [`Error::Tensor`] if it returns patterns of other features.
     pub fn measure<E: From<Error>>(
         model: &Model,
         seeds: usize,
-        mut learn: impl FnMut(u64, Option<usize>) -> Result<Dictionary, E>,
+        mut learn: impl FnMut(u64, Option<usize>) -> Result<Option<Dictionary>, E>,
     ) -> Result<Stability, E> {
-        let own = model.learner.dictionary();
-        let agreement = |a: &Dictionary, b: &Dictionary| agreement(a, b).map_err(Error::Tensor);
+        let own = Some(model.learner.dictionary().clone()).filter(|own| own.patterns() > 0);
+        let agreement = |a: &Option<Dictionary>, b: &Option<Dictionary>| match (a, b) {
+            (Some(a), Some(b)) => agreement(a, b).map_err(Error::Tensor),
+            (None, None) => Ok(1.0),
+            _ => Ok(0.0),
+        };
+        let patterns = |found: &Option<Dictionary>| found.as_ref().map_or(0, Dictionary::patterns);
         let mut repeats = Vec::new();
         for further in 1..=seeds as u64 {
             let seed = model.card.seed.wrapping_add(further);
             let other = learn(seed, None)?;
-            repeats.push(Repeat { seed, patterns: other.patterns(), agreement: agreement(own, &other)? });
+            repeats.push(Repeat { seed, patterns: patterns(&other), agreement: agreement(&own, &other)? });
         }
         let halves = [learn(model.card.seed, Some(0))?, learn(model.card.seed, Some(1))?];
         Ok(Stability {
             seeds: repeats,
             halves_agreement: agreement(&halves[0], &halves[1])?,
-            halves: halves.map(|half| half.patterns()),
+            halves: [patterns(&halves[0]), patterns(&halves[1])],
         })
     }
 

@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
+use serde::Serialize;
 use tensornoodl::ModelKind;
 
 use crate::count::query::Value;
 use crate::model::learn::Model;
 
 /// What is doubtful about a model, and what to try.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Warning {
     /// What the warning is about.
     pub kind: WarningKind,
@@ -19,7 +20,8 @@ pub struct Warning {
 }
 
 /// What a warning is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum WarningKind {
     /// There is one pattern, or none.
@@ -48,7 +50,7 @@ pub struct Unseen {
 }
 
 /// A step of which the patterns explained far less than of the steps before it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Fall {
     /// The step, from 0.
     pub step: usize,
@@ -82,6 +84,9 @@ const STEPS_BEFORE: Range<usize> = 5..20;
 
 /// A fall is at least this large, as a difference of shares.
 const LEAST_FALL: f64 = 0.2;
+
+/// Number of falls that are told one by one.
+const MOST_FALLS: usize = 3;
 
 /// A fall is at least this many standard deviations large, as the median of absolute deviations estimates them.
 const FALL: f64 = 5.0;
@@ -266,7 +271,17 @@ impl Model {
         (0..self.card.history.len()).filter_map(|step| self.fall(step)).collect()
     }
 
-    /// Returns sentences about steps in which something changed, and patterns that are not seen any more.
+    /// Returns what "not seen" means for a pattern, such as "not seen since week 3". None if the pattern is still seen.
+    pub fn not_seen(&self, pattern: usize) -> Option<String> {
+        let unseen = self.unseen().into_iter().find(|unseen| unseen.pattern == pattern)?;
+        Some(match unseen.step {
+            Some(step) => format!("not seen since {}", self.card.steps[step]),
+            None => "not seen in this table".into(),
+        })
+    }
+
+    /// Returns sentences, without a period, about the latest steps in which something changed, and about patterns that
+    /// are not seen any more.
     pub fn news(&self) -> Vec<String> {
         let name = |step: usize| self.card.steps[step].as_str();
         let fall = |fall: Fall| {
@@ -277,11 +292,14 @@ impl Model {
                 100.0 * fall.usual
             )
         };
-        let unseen = |unseen: Unseen| match unseen.step {
-            Some(step) => format!("pattern {} was not seen since {}", unseen.pattern + 1, name(step)),
-            None => format!("pattern {} was not seen in this table", unseen.pattern + 1),
-        };
-        self.falls().into_iter().map(fall).chain(self.unseen().into_iter().map(unseen)).collect()
+        let unseen =
+            |pattern: usize| Some(format!("pattern {} was {}", pattern + 1, self.not_seen(pattern)?));
+        let falls = self.falls();
+        let earlier = falls.len().saturating_sub(MOST_FALLS);
+        let more = (earlier > 0).then(|| format!("the same happened {}, before that", times(earlier)));
+        let latest = falls.into_iter().skip(earlier).map(fall);
+        let patterns = 0..self.learner.dictionary().patterns();
+        latest.chain(more).chain(patterns.filter_map(unseen)).collect()
     }
 
     /// Says why the model has fewer patterns than were asked for. None if it has as many.
@@ -305,6 +323,10 @@ impl Model {
         let were = if patterns == 1 { "was" } else { "were" };
         Some(format!("{reason}: {} {were} learned, not {asked}", plural(patterns, "pattern")))
     }
+}
+
+fn times(count: usize) -> String {
+    if count == 1 { "once".into() } else { format!("{count} times") }
 }
 
 fn plural(count: usize, noun: &str) -> String {
