@@ -10,3 +10,5 @@ pub(crate) mod file;
 pub(crate) mod groups;
 pub(crate) mod identity;
 pub(crate) mod learn;
+pub(crate) mod stability;
+pub(crate) mod verdict;

@@ -199,6 +199,24 @@ impl<'a> Tensor<'a> {
         Tensor::dense(shape, values.into(), places.into())
     }
 
+    /// Returns a tensor with those fibers of this one whose place is to be kept, in their order.
+    pub fn filter(&self, keep: impl Fn(Place) -> bool) -> Tensor<'static> {
+        self.gather(&(0..self.fibers()).filter(|&fiber| keep(self.places[fiber])).collect::<Vec<_>>())
+    }
+
+    /// Returns a tensor with these fibers of this one.
+    pub(crate) fn gather(&self, fibers: &[usize]) -> Tensor<'static> {
+        let n = self.shape.features;
+        let kept = match &self.fibers {
+            Fibers::Dense(values) => {
+                Fibers::Dense(fibers.iter().flat_map(|fiber| &values[fiber * n..][..n]).copied().collect())
+            }
+            Fibers::Sparse(matrix, _) => Fibers::Sparse(Cow::Owned(matrix.gather(fibers)), OnceLock::new()),
+        };
+        let places = fibers.iter().map(|&fiber| self.places[fiber]).collect();
+        Tensor { shape: self.shape, fibers: kept, places }
+    }
+
     /// Returns Y (n x p), column by column, so that its memory can be used again.
     pub fn into_values(self) -> Vec<f64> {
         match self.fibers {

@@ -193,6 +193,30 @@ impl Matching {
     }
 }
 
+/// Returns how alike the patterns of two dictionaries are, from 0 to 1: the mean of |cos| between each pattern and the
+/// most similar pattern of the other dictionary, over the patterns of both. 0 if only one of them has patterns, and 1 if
+/// none has.
+///
+/// # Errors
+/// [`Error::Features`] if the dictionaries have different numbers of features.
+pub fn agreement(a: &Dictionary, b: &Dictionary) -> Result<f64, Error> {
+    if a.features() != b.features() {
+        return Err(Error::Features { tensor: a.features(), dictionary: b.features() });
+    }
+    let (of_a, of_b) = (a.patterns(), b.patterns());
+    if of_a == 0 || of_b == 0 {
+        return Ok(if of_a == of_b { 1.0 } else { 0.0 });
+    }
+    let (a, b) = (a.with_unit_lengths(), b.with_unit_lengths());
+    let mut cosines = vec![0.0; of_a * of_b];
+    transposed_product(&mut cosines, b.values(), a.values(), a.features());
+    // Rounding may bring the cosine of equal patterns above 1.
+    let cosine = |i: usize, l: usize| cosines[i * of_b + l].abs().min(1.0);
+    let nearest_to_a = (0..of_a).map(|i| (0..of_b).map(|l| cosine(i, l)).fold(0.0, f64::max));
+    let nearest_to_b = (0..of_b).map(|l| (0..of_a).map(|i| cosine(i, l)).fold(0.0, f64::max));
+    Ok(nearest_to_a.chain(nearest_to_b).sum::<f64>() / (of_a + of_b) as f64)
+}
+
 /// Assigns a different one of `many` objects to each of `few` objects, so that the sum of `similarity(few, many)` is as
 /// large as possible.
 fn best_assignment(few: usize, many: usize, similarity: impl Fn(usize, usize) -> f64) -> Vec<usize> {

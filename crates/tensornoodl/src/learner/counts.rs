@@ -107,7 +107,7 @@ impl Counts {
             mean_code_size: pass.sums.mean_code_size(),
             fit: pass.sums.fit(&mean),
             change: relative_change(&dictionary, &common.dictionary),
-            activity: pass.sums.activity(),
+            activity: pass.sums.activity(&self.statistics.events()),
             solver_counts: SolverCounts::default(),
             passes,
             found: 0,
