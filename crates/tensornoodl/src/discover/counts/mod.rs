@@ -5,12 +5,14 @@
 //! mixture.rs   patterns fitted by expectation-maximization: started with too many, then merged
 //! ladder.rs    fits with different numbers of patterns, and the decision between them
 //! pool.rs      the fibers of the latest steps, added up by place
+//! groups.rs    groups of rows and cols that share patterns
 //! ```
 //!
 //! One step of a stream may have a few dozen fibers with a few events each, which tell little. So the fibers of the latest
 //! steps are pooled by place, and further patterns are looked for in the pool. A pattern is never removed: one that is
 //! not seen any more costs nothing and may come back.
 
+pub(crate) mod groups;
 pub(crate) mod hidden;
 pub(crate) mod ladder;
 pub(crate) mod mixture;
@@ -97,6 +99,11 @@ impl CountDiscovery {
             }
         }
         shares
+    }
+
+    /// The fibers of the latest steps, added up by place and ordered by place.
+    pub(crate) fn pooled(&self) -> CountFibers {
+        self.pool.fibers()
     }
 
     /// The last step in the pool, 0 if there is none.
