@@ -110,7 +110,9 @@ pub enum Error {
         value: f64,
     },
     /// A tensor has more events than sums of counts can hold.
-    #[error("the tensor has {events:e} events: the counts model takes at most 2.7e11; use a smaller unit or the exact model")]
+    #[error(
+        "the tensor has {events:e} events: the counts model takes at most 2.7e11; use a smaller unit or the exact model"
+    )]
     TooManyEvents {
         /// The number of events.
         events: f64,

@@ -303,7 +303,8 @@ impl Learner {
     /// dictionary.
     pub fn overdue(&self) -> Vec<usize> {
         let rare = 1e-3 / self.common.sightings.len().max(1) as f64;
-        let overdue = |pattern: &usize| self.common.sightings[*pattern].chance_of_gap(self.common.steps) < rare;
+        let overdue =
+            |pattern: &usize| self.common.sightings[*pattern].chance_of_gap(self.common.steps) < rare;
         (0..self.common.sightings.len()).filter(overdue).collect()
     }
 

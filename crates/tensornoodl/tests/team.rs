@@ -367,7 +367,8 @@ fn meetings(step: u64) -> Tensor<'static> {
     for row in 0..24 {
         for col in 0..24 {
             for feature in 0..6 {
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let meet = if feature < 3 { row % 3 == col % 3 } else { row % 2 == col % 2 };
                 let count = random >> 62;
                 if meet && row != col && count > 0 {

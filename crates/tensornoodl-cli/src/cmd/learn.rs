@@ -19,7 +19,8 @@ use tensornoodl_cli::program::{Interrupted, wrong};
 use tensornoodl_cli::progress::Spinner;
 use tensornoodl_cli::table::TableArgs;
 use tensornoodl_data::{
-    Error as DataError, Events, Model, ModelChoice, Query, Recipe, files, model_name, table,
+    ChosenRecipe, Error as DataError, Events, Model, ModelChoice, Query, RecipeChoice, files, model_name,
+    table,
 };
 
 const EXAMPLES: &str = "\
@@ -41,9 +42,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     table: TableArgs,
     /// Actions on the values of each tensor, in order: log2, sqrt, presence, scale, center, with commas
-    /// between them.
-    #[arg(long, default_value = "", hide_default_value = true)]
-    recipe: String,
+    /// between them; '' for none; or auto: counts are damped by sqrt, log2 or presence if that predicts better where
+    /// events are, and other values stay as they are.
+    #[arg(long, default_value = "auto", value_name = "ACTIONS|auto")]
+    recipe: RecipeChoice,
     /// The model file to write.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
@@ -143,6 +145,7 @@ impl Args {
         team: &Arc<dyn Team>,
         events: &Events,
         kind: ModelKind,
+        chosen: &ChosenRecipe,
         tensor: &Tensor<'_>,
         stop: Stop,
     ) -> anyhow::Result<Learner> {
@@ -159,7 +162,10 @@ impl Args {
                 Rule::Paper { .. } => Ok(Learner::new(start.learner.dictionary().clone(), params)?),
             };
         }
-        let Count(patterns) = self.patterns;
+        // A stream goes on looking for patterns.
+        let of_counts =
+            chosen.patterns.as_ref().filter(|_| events.steps.is_none()).map(|patterns| patterns.0);
+        let patterns = self.patterns.0.or(of_counts);
         let grow = DiscoverParams {
             min_patterns: patterns.unwrap_or(0),
             max_patterns: patterns,
@@ -232,20 +238,23 @@ pub(crate) fn learn(
     let writes = team.rank() == 0;
     let run = Run { args, team, writes, quiet: args.quiet || args.json || !writes };
     run.check()?;
-    let recipe: Recipe = args.recipe.parse()?;
     let stop = stop_on_signals()?;
-    let (mut events, query, start) = run.read(&recipe)?;
+    let (mut events, query, start) = run.read()?;
     // Memory for a tensor and for its copy after the recipe, and for the search.
     memory::check_all(&**team, 2.0 * events.bytes() + search_bytes(events.shape().features))?;
     let mut model = if args.resume && exists(&**team, &args.output) {
-        resumed(&**team, args, &events, &query, &recipe)?
+        resumed(&**team, args, &events, &query)?
     } else {
         if let (Some(path), Some(start)) = (&args.start_model, &start) {
             align(&**team, &mut events, start, path)?;
         }
-        let kind = run.choose_model(&events, &query, &recipe, start.as_ref())?;
-        let learner = run.first_patterns(&events, &recipe, kind, stop.clone())?;
-        Model::new(learner, &events, recipe, &args.table.name(), query, command, args.seed)
+        let kind = run.choose_model(&events, &query, start.as_ref())?;
+        let chosen = run.choose_recipe(&events, kind, start.as_ref(), &stop)?;
+        let learner = run.first_patterns(&events, &chosen, kind, stop.clone())?;
+        let table = args.table.name();
+        let mut model = Model::new(learner, &events, chosen.recipe, &table, query, command, args.seed);
+        model.evidence = chosen.patterns.map(|patterns| patterns.1);
+        model
     };
     if model.card.features != events.features.names {
         let names = model.card.features.clone();
@@ -296,13 +305,13 @@ impl Run<'_> {
 
     /// Reads this rank's share of the table, and the model to start from. The returned query has the bounds of all
     /// grids.
-    fn read(&self, recipe: &Recipe) -> anyhow::Result<(Events, Query, Option<Model>)> {
+    fn read(&self) -> anyhow::Result<(Events, Query, Option<Model>)> {
         let args = self.args;
         let spinner = Spinner::new("reading", self.quiet);
         let start = args.start_model.as_deref().map(|path| load(&**self.team, path)).transpose()?;
         let mut query = args.table.query()?;
         if let (Some(path), Some(start)) = (&args.start_model, &start) {
-            if start.card.recipe != *recipe {
+            if args.recipe != RecipeChoice::Auto && args.recipe.given() != start.card.recipe {
                 return Err(anyhow!(
                     "{} was learned with the recipe '{}'; its patterns fit no other recipe, so give this one with --recipe",
                     path.display(),
@@ -322,19 +331,23 @@ impl Run<'_> {
         &self,
         events: &Events,
         query: &Query,
-        recipe: &Recipe,
         start: Option<&Model>,
     ) -> anyhow::Result<ModelKind> {
         let args = self.args;
         let (kind, reason) = match (start, args.eta_a, args.model) {
             (Some(start), ..) => (start.learner.kind(), "the model to start from has it".to_owned()),
             (_, Some(_), ModelChoice::Auto) => (ModelKind::Exact, "--eta-a belongs to it".to_owned()),
-            (.., choice) => choice.resolve(query, recipe),
+            (.., choice) => choice.resolve(query, &args.recipe.given()),
         };
         if kind == ModelKind::Counts {
             agree(&**self.team, events.check_counts())?;
             if args.eta_a.is_some() {
-                return Err(wrong("eta_a", "given", "left out with the counts model, which has no step size").into());
+                return Err(wrong(
+                    "eta_a",
+                    "given",
+                    "left out with the counts model, which has no step size",
+                )
+                .into());
             }
         }
         if !self.quiet {
@@ -343,17 +356,43 @@ impl Run<'_> {
         Ok(kind)
     }
 
+    /// Chooses the recipe, and says which one and why if that was left to the program.
+    fn choose_recipe(
+        &self,
+        events: &Events,
+        kind: ModelKind,
+        start: Option<&Model>,
+        stop: &Stop,
+    ) -> anyhow::Result<ChosenRecipe> {
+        if let Some(start) = start {
+            return Ok(ChosenRecipe { recipe: start.card.recipe.clone(), ..ChosenRecipe::default() });
+        }
+        let spinner = Spinner::new("looking whether to damp the counts", self.quiet);
+        let tensor = agree(&**self.team, events.tensor(0))?;
+        let choice = &self.args.recipe;
+        let chosen = choice.resolve(&**self.team, kind, &tensor, self.args.seed, stop);
+        let chosen = chosen.map_err(|error| match error {
+            DataError::Tensor(Error::Stopped) => self.interrupted(0),
+            error => error.into(),
+        })?;
+        spinner.finish();
+        if let Some(reason) = chosen.reason.as_ref().filter(|_| !self.quiet) {
+            writeln!(io::stderr(), "noodl: {reason}")?;
+        }
+        Ok(chosen)
+    }
+
     /// Returns a learner with the patterns of the first tensor, or with those of the model to start from.
     fn first_patterns(
         &self,
         events: &Events,
-        recipe: &Recipe,
+        chosen: &ChosenRecipe,
         kind: ModelKind,
         stop: Stop,
     ) -> anyhow::Result<Learner> {
         let spinner = Spinner::new("looking for patterns", self.quiet);
-        let tensor = recipe.apply_in(&**self.team, agree(&**self.team, events.tensor(0))?)?;
-        let learner = self.args.learner(self.team, events, kind, &tensor, stop);
+        let tensor = chosen.recipe.apply_in(&**self.team, agree(&**self.team, events.tensor(0))?)?;
+        let learner = self.args.learner(self.team, events, kind, chosen, &tensor, stop);
         let learner = learner.map_err(|error| match error.downcast_ref() {
             Some(Error::Stopped) => self.interrupted(0),
             _ => error,
@@ -445,19 +484,13 @@ fn exists(team: &dyn Team, path: &Path) -> bool {
 }
 
 /// Reads the model in the output file and checks that it was learned from this table in this way.
-fn resumed(
-    team: &dyn Team,
-    args: &Args,
-    events: &Events,
-    query: &Query,
-    recipe: &Recipe,
-) -> anyhow::Result<Model> {
+fn resumed(team: &dyn Team, args: &Args, events: &Events, query: &Query) -> anyhow::Result<Model> {
     let path = &args.output;
     let mut model = load(team, path)?;
     let card = &model.card;
     let steps = events.steps.as_ref().map_or(vec!["all".to_owned()], |steps| steps.names.clone());
     let same = card.query == *query
-        && card.recipe == *recipe
+        && (args.recipe == RecipeChoice::Auto || card.recipe == args.recipe.given())
         && *model.learner.params() == args.params(events)?
         && card.rows == events.rows.names
         && card.cols == events.cols.names

@@ -22,7 +22,9 @@
 //! | `checksum` | i64 | the checksum of the file |
 //! | `section.evidence` | JSON | [`Evidence`] for the number of patterns |
 //! | `section.archive.pattern` | f64, a x n | patterns that were lost |
-//! | `section.archive.id`, `section.archive.first`, `section.archive.last` | i64 | the identity of each lost pattern, the step that found it, and the last step that showed it |
+//! | `section.archive.id` | i64 | the identity of each lost pattern |
+//! | `section.archive.first` | i64 | the step that found it, from 0 |
+//! | `section.archive.last` | i64 | the last step that showed it, from 0 |
 //! | `section.archive.name` | texts | the names of lost patterns, or empty |
 //! | `section.groups.rows.group`, `section.groups.rows.index` | i64 | for counts: group and row of each entry of `section.groups.rows.value` |
 //! | `section.groups.rows.value` | f64 | the number of events that a row has in a group, in the latest steps |

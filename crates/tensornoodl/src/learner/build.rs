@@ -149,7 +149,8 @@ pub struct ExactLearner {
 impl From<ExactLearner> for Learner {
     fn from(it: ExactLearner) -> Learner {
         let exact = Exact { adaptive: it.adaptive, discovery: it.discovery, scratch: Scratch::default() };
-        let common = Common { sightings: it.sightings, steps: it.steps, ..Common::new(it.dictionary, it.params) };
+        let common =
+            Common { sightings: it.sightings, steps: it.steps, ..Common::new(it.dictionary, it.params) };
         Learner { common, method: Method::Exact(exact) }
     }
 }

@@ -12,7 +12,7 @@ use crate::data::sparse::Sparse;
 use crate::data::tensor::{Tensor, check_distinct};
 use crate::discover::counts::groups::Groups;
 use crate::discover::counts::hidden::CountFibers;
-use crate::discover::counts::{CountDiscovery, Growth, gather};
+use crate::discover::counts::{CountDiscovery, Growth, count_fibers, gather};
 use crate::discover::params::DiscoverParams;
 use crate::encode::counts::CountCoder;
 use crate::error::Error;
@@ -121,7 +121,8 @@ impl Counts {
         if self.discovery.last_step() < step.step {
             self.discovery.add(step.step, fibers);
         }
-        let growth = timed(&mut times.search, || self.discovery.grow(&common.dictionary, &self.statistics.patterns));
+        let growth =
+            timed(&mut times.search, || self.discovery.grow(&common.dictionary, &self.statistics.patterns));
         if let Some(growth) = growth {
             self.adopt(common, growth);
         }
@@ -139,7 +140,11 @@ impl Counts {
     }
 
     /// Finds the first patterns in a tensor. Each rank of the team has a share of its fibers.
-    pub(crate) fn find_first_patterns(&mut self, common: &mut Common, tensor: &Tensor<'_>) -> Result<(), Error> {
+    pub(crate) fn find_first_patterns(
+        &mut self,
+        common: &mut Common,
+        tensor: &Tensor<'_>,
+    ) -> Result<(), Error> {
         let own = agree(&*common.team.0, count_fibers(tensor))?;
         let fibers = gather(&*common.team.0, own);
         if fibers.len() == 0 || self.discovery.last_step() > common.steps {
@@ -264,25 +269,6 @@ fn encode_wave(coder: &CountCoder, fibers: &CountFibers, wave: &[usize]) -> Vec<
         CodedFiber { fiber, soft, code }
     };
     wave.par_iter().with_min_len(64).map(encode).collect()
-}
-
-/// The fibers of a tensor that have events.
-///
-/// # Errors
-/// [`Error::NotACount`] if a value is negative.
-fn count_fibers(tensor: &Tensor<'_>) -> Result<CountFibers, Error> {
-    let mut fibers = CountFibers::new(tensor.shape().features);
-    for (at, &place) in tensor.places().iter().enumerate() {
-        let column: Vec<(u32, f64)> = tensor.entries(at).collect();
-        if let Some(&(feature, value)) = column.iter().find(|entry| entry.1 < 0.0 || entry.1 > MOST_EVENTS) {
-            return Err(Error::NotACount { feature: feature as usize, place, value });
-        }
-        if !column.is_empty() {
-            fibers.fibers.push(&column);
-            fibers.places.push(place);
-        }
-    }
-    Ok(fibers)
 }
 
 /// Whether a pass was the last one over a tensor.

@@ -63,7 +63,8 @@ impl Statistics {
     /// The share of each pattern in all events.
     pub(crate) fn shares(&self) -> Vec<f64> {
         let n = self.features.len();
-        let events: Vec<f64> = self.patterns.chunks_exact(n).map(|column| column.iter().sum::<f64>() + 1.0).collect();
+        let events: Vec<f64> =
+            self.patterns.chunks_exact(n).map(|column| column.iter().sum::<f64>() + 1.0).collect();
         let total: f64 = events.iter().sum();
         events.iter().map(|events| events / total).collect()
     }

@@ -6,12 +6,14 @@
 //! ladder.rs    fits with different numbers of patterns, and the decision between them
 //! pool.rs      the fibers of the latest steps, added up by place
 //! groups.rs    groups of rows and cols that share patterns
+//! damping.rs   whether the counts are damped
 //! ```
 //!
 //! One step of a stream may have a few dozen fibers with a few events each, which tell little. So the fibers of the latest
 //! steps are pooled by place, and further patterns are looked for in the pool. A pattern is never removed: one that is
 //! not seen any more costs nothing and may come back.
 
+pub(crate) mod damping;
 pub(crate) mod groups;
 pub(crate) mod hidden;
 pub(crate) mod ladder;
@@ -19,14 +21,17 @@ pub(crate) mod mixture;
 pub(crate) mod pool;
 
 use crate::data::dictionary::Dictionary;
+use crate::data::tensor::Tensor;
 use crate::discover::counts::hidden::{CountFibers, HiddenCells};
 use crate::discover::counts::ladder::{Known, Rung, extend, start, test};
 use crate::discover::counts::mixture::Mixture;
 use crate::discover::counts::pool::Pool;
 use crate::discover::params::DiscoverParams;
+use crate::encode::counts::{CountCoder, FeatureRows, PlaceShares, SIGNIFICANCE};
+use crate::error::Error;
 use crate::parallel::message;
 use crate::parallel::team::Team;
-use crate::encode::counts::{CountCoder, FeatureRows, PlaceShares, SIGNIFICANCE};
+use crate::update::counts::MOST_EVENTS;
 
 /// State of the search for patterns of counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -218,4 +223,23 @@ pub(crate) fn gather(team: &dyn Team, own: CountFibers) -> CountFibers {
     message::gather(team, pool::keep_places(&own, zeros)).iter().for_each(|fibers| all.append(fibers));
     all.sort();
     all
+}
+
+/// The fibers of a tensor that have events.
+///
+/// # Errors
+/// [`Error::NotACount`] if a value is negative.
+pub(crate) fn count_fibers(tensor: &Tensor<'_>) -> Result<CountFibers, Error> {
+    let mut fibers = CountFibers::new(tensor.shape().features);
+    for (at, &place) in tensor.places().iter().enumerate() {
+        let column: Vec<(u32, f64)> = tensor.entries(at).collect();
+        if let Some(&(feature, value)) = column.iter().find(|entry| entry.1 < 0.0 || entry.1 > MOST_EVENTS) {
+            return Err(Error::NotACount { feature: feature as usize, place, value });
+        }
+        if !column.is_empty() {
+            fibers.fibers.push(&column);
+            fibers.places.push(place);
+        }
+    }
+    Ok(fibers)
 }
