@@ -30,6 +30,7 @@ pub use crate::learner::step::{Step, Times};
 use crate::data::codes::Codes;
 use crate::data::dictionary::Dictionary;
 use crate::data::tensor::Tensor;
+use crate::discover::counts::groups::Groups;
 use crate::discover::counts::ladder::Rung;
 use crate::discover::growth::Discovery;
 use crate::discover::scale::Scale;
@@ -40,9 +41,10 @@ use crate::learner::exact::Exact;
 use crate::learner::step::timed;
 use crate::linalg::vector::add_scaled;
 use crate::parallel::team::{Team, TeamHandle, agree};
-use crate::params::{Params, Passes};
+use crate::params::{ModelKind, Params, Passes};
 use crate::shape::Shape;
 use crate::stop::Stop;
+use crate::untangle::factors::Factors;
 
 /// Holds the dictionary and learns from one tensor at a time.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -54,17 +56,8 @@ pub struct Learner {
 /// The state of one of the two models.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 enum Method {
-    Exact(Exact),
-    Counts(Counts),
-}
-
-/// The model that explains the fibers of a tensor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum ModelKind {
-    /// The model of the paper: a fiber is a sum of few patterns, with Gaussian noise. Its guarantees hold for it alone.
-    Exact,
-    /// A fiber counts events, and each event belongs to one of few patterns: Poisson noise.
-    Counts,
+    Exact(Box<Exact>),
+    Counts(Box<Counts>),
 }
 
 impl Learner {
@@ -75,7 +68,7 @@ impl Learner {
     pub fn new(start: Dictionary, params: Params) -> Result<Learner, Error> {
         params.check()?;
         let exact = Exact::new(start.patterns(), None);
-        Ok(Learner { common: Common::new(start, params), method: Method::Exact(exact) })
+        Ok(Learner { common: Common::new(start, params), method: Method::Exact(Box::new(exact)) })
     }
 
     /// The model that this learner has.
@@ -341,6 +334,22 @@ impl Learner {
             Method::Exact(_) => &[],
             Method::Counts(counts) => &counts.discovery.rungs,
         }
+    }
+
+    /// The groups of rows and cols that share patterns of counts in the latest steps. The exact model has none.
+    ///
+    /// `factors` are those of the last step. Groups are found in the pool of fibers of the latest steps, in which a large
+    /// tensor has only some of its fibers. Rows and cols of the last step that are not in the pool join the groups of the
+    /// patterns that they take part in.
+    ///
+    /// All ranks of a team have the same pool, so that each of them finds the groups of all, without messages.
+    pub fn groups(&self, factors: &Factors) -> Groups {
+        let mut groups = match &self.method {
+            Method::Exact(_) => Groups::none(self.common.dictionary.patterns()),
+            Method::Counts(counts) => counts.groups(&self.common),
+        };
+        groups.join(factors);
+        groups
     }
 
     /// Number of tensors learned from so far.

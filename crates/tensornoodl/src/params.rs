@@ -8,6 +8,15 @@
 
 use crate::error::Error;
 
+/// The model that explains the fibers of a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum ModelKind {
+    /// The model of the paper: a fiber is a sum of few patterns, with Gaussian noise. Its guarantees hold for it alone.
+    Exact,
+    /// A fiber counts events, and each event belongs to one of few patterns: Poisson noise.
+    Counts,
+}
+
 /// How stage I computes the code of a fiber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum Solver {

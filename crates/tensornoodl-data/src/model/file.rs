@@ -15,7 +15,7 @@
 //! | `cols.value` | f64 | values of these col factors |
 //! | `rank_one.step`, `rank_one.pattern` | i64 | step and pattern of each entry of `rank_one.value` |
 //! | `rank_one.value` | f64 | the share of the pattern's energy that its factors hold |
-//! | `blocks.rows.block`, ... `blocks.rank_one.value` | | as above, for further groups that share a pattern in the last step |
+//! | `blocks.rows.block`, ... `blocks.rank_one.value` | | as above, for further groups that share a pattern in the last step; empty for counts |
 //! | `card` | JSON | settings: how the table was counted and prepared, and by which command |
 //! | `history` | JSON | a [`Record`] for each step |
 //! | `learner` | u8 | the state of the learner, to continue with the next step |
@@ -26,6 +26,10 @@
 //! | `section.archive.first` | i64 | the step that found it, from 0 |
 //! | `section.archive.last` | i64 | the last step that showed it, from 0 |
 //! | `section.archive.name` | texts | the names of lost patterns, or empty |
+//! | `section.groups.rows.group`, `section.groups.rows.index` | i64 | for counts: group and row of each entry of `section.groups.rows.value` |
+//! | `section.groups.rows.value` | f64 | the number of events that a row has in a group, in the latest steps |
+//! | `section.groups.cols.group`, ... `section.groups.cols.value` | | as above, for cols |
+//! | `section.groups.share` | f64, m x groups | the share of each group in the events of each pattern |
 //!
 //! A list of texts `X` is two tensors: `X.text` (u8) has the texts in UTF-8, one after the other, and `X.end` (i64)
 //! has the end of each text in bytes. JSON documents are tensors of bytes (u8). So the header of the file is small for
@@ -55,6 +59,7 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 use tensornoodl::{ExactLearner, Learner};
@@ -69,8 +74,9 @@ use crate::model::card::{Card, FORMAT, Record, exact};
 use crate::model::choice::model_name;
 use crate::model::evidence::Evidence;
 use crate::model::factors::{FactorReader, factor_arrays};
+use crate::model::group_arrays::{group_arrays, read_groups};
 use crate::model::identity::{Archived, Identities, Identity, MAX_ID};
-use crate::model::learn::{BLOCKS, Model};
+use crate::model::learn::{Model, blocks};
 
 /// The last format without a checksum.
 const UNSEALED: u32 = 2;
@@ -173,6 +179,9 @@ impl Model {
         if !self.archive.is_empty() {
             arrays.extend(archive_arrays(&self.archive, dictionary.features()));
         }
+        if let Some(groups) = self.all_groups() {
+            arrays.extend(group_arrays(groups));
+        }
         let head = Head { format: FORMAT, kind: card.kind.clone() };
         serialize(arrays, serde_json::to_string(&head).map_err(|error| error.to_string())?)
     }
@@ -220,7 +229,7 @@ impl Model {
             return Err(reader.cannot("its labels do not fit its patterns"));
         }
         let lengths = [card.rows.len(), card.cols.len()];
-        let blocks = if steps == 0 { 0 } else { BLOCKS - 1 };
+        let blocks = if steps == 0 { 0 } else { blocks(learner.kind()) - 1 };
         let factors = FactorReader { reader: &reader, prefix: "", unit: "step", count: steps };
         let factors = factors.read(patterns, lengths)?;
         let blocks = FactorReader { reader: &reader, prefix: "blocks.", unit: "block", count: blocks };
@@ -231,7 +240,8 @@ impl Model {
         };
         let evidence = "section.evidence";
         let evidence = reader.has(evidence).then(|| reader.json::<Evidence>(evidence)).transpose()?;
-        Ok(Model { card, learner, factors, blocks, identities, archive, evidence })
+        let groups = read_groups(&reader, patterns, lengths)?.map_or_else(OnceLock::new, OnceLock::from);
+        Ok(Model { card, learner, factors, blocks, groups, identities, archive, evidence })
     }
 }
 

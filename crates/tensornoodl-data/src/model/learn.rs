@@ -1,6 +1,8 @@
 //! Models and how they learn, step by step.
 
-use tensornoodl::{Dictionary, Factors, Learner, Sparse, Step, Tensor};
+use std::sync::OnceLock;
+
+use tensornoodl::{Dictionary, Factors, Groups, Learner, ModelKind, Sparse, Step, Tensor};
 
 use crate::count::events::Events;
 use crate::count::query::Query;
@@ -20,8 +22,11 @@ pub struct Model {
     pub learner: Learner,
     /// The leading factors of every step so far.
     pub factors: Vec<Factors>,
-    /// The factors of further groups that share a pattern in the last step, after the leading group.
+    /// The factors of further groups that share a pattern in the last step, after the leading group. Empty for counts,
+    /// whose groups are [`Model::all_groups`].
     pub blocks: Vec<Factors>,
+    /// The groups of counts, once they were asked for.
+    pub(crate) groups: OnceLock<Groups>,
     /// Evidence for the number of patterns, if there is any.
     pub evidence: Option<Evidence>,
     /// The identity of each pattern.
@@ -30,8 +35,13 @@ pub struct Model {
     pub(crate) archive: Vec<Archived>,
 }
 
-/// The largest number of groups of a pattern that are looked for, including the leading group.
-pub(crate) const BLOCKS: usize = 3;
+/// Returns the number of pairs of factors for each pattern of a model, including the leading pair.
+pub(crate) fn blocks(kind: ModelKind) -> usize {
+    match kind {
+        ModelKind::Exact => 3,
+        ModelKind::Counts => 1,
+    }
+}
 
 impl Model {
     /// Creates a model of a counted table, before the first step.
@@ -64,7 +74,8 @@ impl Model {
         let identities = Identities::new(learner.dictionary().patterns());
         let (factors, blocks, archive) = (Vec::new(), Vec::new(), Vec::new());
         let card = Card { kind: model_name(learner.kind()).into(), ..card };
-        Model { card, learner, factors, blocks, evidence: None, identities, archive }
+        let groups = OnceLock::new();
+        Model { card, learner, factors, blocks, groups, evidence: None, identities, archive }
     }
 
     /// Returns the identity of each pattern, in the order of the dictionary.
@@ -105,8 +116,9 @@ impl Model {
         if !rungs.is_empty() {
             self.evidence = Some(Evidence { rungs, stability: None });
         }
-        self.blocks = step.codes.untangle_blocks(&**self.learner.team(), BLOCKS);
+        self.blocks = step.codes.untangle_blocks(&**self.learner.team(), blocks(self.learner.kind()));
         self.factors.push(self.blocks.remove(0));
+        self.groups = OnceLock::new();
         self.card.history.push(Record {
             fibers: step.fibers,
             fit: step.fit,

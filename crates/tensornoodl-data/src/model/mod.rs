@@ -7,6 +7,7 @@ pub(crate) mod damping;
 pub(crate) mod evidence;
 pub(crate) mod factors;
 pub(crate) mod file;
+pub(crate) mod group_arrays;
 pub(crate) mod groups;
 pub(crate) mod identity;
 pub(crate) mod learn;

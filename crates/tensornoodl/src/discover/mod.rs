@@ -37,6 +37,7 @@ pub(crate) mod unit_fibers;
 
 pub use counts::SIGNIFICANCE;
 pub use counts::damping::{PresenceScore, TableComparison, compare_tables};
+pub use counts::groups::Groups;
 pub use counts::ladder::Rung;
 pub use evidence::{Evidence, Repeat, evidence};
 pub use held_out::HeldOut;

@@ -60,7 +60,7 @@ impl Learner {
         stop: Stop,
     ) -> Result<Learner, Error> {
         params.check()?;
-        let method = Method::Exact(Exact::new(dictionary.patterns(), discovery));
+        let method = Method::Exact(Box::new(Exact::new(dictionary.patterns(), discovery)));
         Ok(Learner { common: Common { stop, ..Common::new(dictionary, params) }, method })
     }
 
@@ -79,7 +79,7 @@ impl Learner {
         Shape { features, rows: 1, cols: 1 }.check()?;
         let stop = discover.stop.clone();
         let common = Common { stop, ..Common::new(Dictionary::empty(features), params) };
-        Ok(Learner { common, method: Method::Counts(Counts::new(features, discover)) })
+        Ok(Learner { common, method: Method::Counts(Box::new(Counts::new(features, discover))) })
     }
 
     /// Makes a learner with the patterns that [`find_stable`](crate::discover::find_stable) finds in a tensor. The
@@ -151,6 +151,6 @@ impl From<ExactLearner> for Learner {
         let exact = Exact { adaptive: it.adaptive, discovery: it.discovery, scratch: Scratch::default() };
         let common =
             Common { sightings: it.sightings, steps: it.steps, ..Common::new(it.dictionary, it.params) };
-        Learner { common, method: Method::Exact(exact) }
+        Learner { common, method: Method::Exact(Box::new(exact)) }
     }
 }

@@ -10,6 +10,7 @@ use crate::data::codes::{Codes, SolverCounts};
 use crate::data::dictionary::Dictionary;
 use crate::data::sparse::Sparse;
 use crate::data::tensor::{Tensor, check_distinct};
+use crate::discover::counts::groups::Groups;
 use crate::discover::counts::hidden::CountFibers;
 use crate::discover::counts::{CountDiscovery, Growth, count_fibers, gather};
 use crate::discover::params::DiscoverParams;
@@ -18,7 +19,7 @@ use crate::error::Error;
 use crate::learner::common::Common;
 use crate::learner::step::{Step, Times, timed};
 use crate::parallel::team::{agree, first_error};
-use crate::params::Passes;
+use crate::params::{ModelKind, Passes};
 use crate::shape::{Place, Shape};
 use crate::stop::Stop;
 use crate::update::counts::{CodedFiber, EventSums, MOST_EVENTS, Statistics};
@@ -113,7 +114,7 @@ impl Counts {
             found: 0,
             lost: Vec::new(),
             times: Times::default(),
-            codes: Codes::at(pass.codes, pass.places, shape),
+            codes: Codes::at(ModelKind::Counts, pass.codes, pass.places, shape),
         };
         self.statistics = statistics;
         common.commit(dictionary, &step);
@@ -164,14 +165,22 @@ impl Counts {
         let places = self.discovery.place_shares(&coder, common.steps + 1);
         let coder = coder.expecting(places);
         let fibers = count_fibers(tensor)?;
-        let mut codes = Sparse::new(common.dictionary.patterns());
-        for wave in (0..fibers.len()).collect::<Vec<_>>().chunks(WAVE) {
-            if stop.is_set() {
-                return Err(Error::Stopped);
-            }
-            encode_wave(&coder, &fibers, wave).iter().for_each(|coded| codes.push(&coded.code));
-        }
-        Ok(Codes::at(codes, fibers.places, tensor.shape()))
+        let codes = encode_all(&coder, &fibers, stop);
+        Ok(Codes::at(ModelKind::Counts, codes, fibers.places, tensor.shape()))
+    }
+
+    /// The groups of rows and cols that share patterns in the latest steps.
+    pub(crate) fn groups(&self, common: &Common) -> Groups {
+        let fibers = self.discovery.pooled();
+        let length = |index: fn(&Place) -> u32| {
+            fibers.places.iter().map(index).max().map_or(0, |last| last as usize + 1)
+        };
+        let (rows, cols) = (length(|place| place.row), length(|place| place.col));
+        let shape = Shape { features: common.dictionary.features(), rows, cols };
+        let coder = CountCoder::new(&common.dictionary, &self.statistics.shares());
+        // A run that was stopped finds its groups, too, before its model is written.
+        let codes = encode_all(&coder, &fibers, &Stop::default());
+        Groups::find(&Codes::at(ModelKind::Counts, codes, fibers.places, shape), self.discovery.params.seed)
     }
 
     /// Codes all fibers (stage I), and adds up what stage III needs, over all ranks.
@@ -234,6 +243,15 @@ impl Pass {
         }
         Ok(check_distinct(&self.places)?)
     }
+}
+
+/// The codes of all fibers, or of some of them if `stop` is set meanwhile.
+fn encode_all(coder: &CountCoder, fibers: &CountFibers, stop: &Stop) -> Sparse {
+    let mut codes = Sparse::new(coder.rows().patterns());
+    for wave in (0..fibers.len()).collect::<Vec<_>>().chunks(WAVE).take_while(|_| !stop.is_set()) {
+        encode_wave(coder, fibers, wave).iter().for_each(|coded| codes.push(&coded.code));
+    }
+    codes
 }
 
 /// The codes of some fibers.

@@ -5,6 +5,7 @@
 //! mixture.rs   patterns fitted by expectation-maximization: started with too many, then merged
 //! ladder.rs    fits with different numbers of patterns, and the decision between them
 //! pool.rs      the fibers of the latest steps, added up by place
+//! groups.rs    groups of rows and cols that share patterns
 //! damping.rs   whether the counts are damped
 //! ```
 //!
@@ -13,6 +14,7 @@
 //! not seen any more costs nothing and may come back.
 
 pub(crate) mod damping;
+pub(crate) mod groups;
 pub(crate) mod hidden;
 pub(crate) mod ladder;
 pub(crate) mod mixture;
@@ -130,6 +132,11 @@ impl CountDiscovery {
             }
         }
         shares
+    }
+
+    /// The fibers of the latest steps, added up by place and ordered by place.
+    pub(crate) fn pooled(&self) -> CountFibers {
+        self.pool.fibers()
     }
 
     /// The last step in the pool, 0 if there is none.
