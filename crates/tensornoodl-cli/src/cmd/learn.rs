@@ -21,8 +21,8 @@ use tensornoodl_cli::program::{FewerPatterns, Interrupted, wrong};
 use tensornoodl_cli::progress::Spinner;
 use tensornoodl_cli::table::TableArgs;
 use tensornoodl_data::{
-    ChosenRecipe, Error as DataError, Events, Evidence, Model, ModelChoice, Query, RecipeChoice, Stability,
-    files, model_name, table,
+    ChosenRecipe, Error as DataError, Events, Model, ModelChoice, Query, RecipeChoice, Stability, files,
+    model_name, table,
 };
 
 const EXAMPLES: &str = "\
@@ -147,15 +147,26 @@ impl Args {
         params.check().map(|()| params)
     }
 
+    /// The parameters of the search. `of_counts` is the number of patterns of counts that are damped; a stream goes on
+    /// looking for patterns.
+    fn search(&self, events: &Events, of_counts: Option<usize>, seed: u64, stop: Stop) -> DiscoverParams {
+        let patterns = self.patterns.0.or(of_counts.filter(|_| events.steps.is_none()));
+        DiscoverParams {
+            min_patterns: patterns.unwrap_or(0),
+            max_patterns: patterns,
+            seed,
+            stop,
+            ..DiscoverParams::default()
+        }
+    }
+
     fn learner(
         &self,
         team: &Arc<dyn Team>,
         events: &Events,
         kind: ModelKind,
-        chosen: &ChosenRecipe,
         tensor: &Tensor<'_>,
-        seed: u64,
-        stop: Stop,
+        search: DiscoverParams,
     ) -> anyhow::Result<Learner> {
         let params = self.params(events)?;
         if let Some(path) = &self.start_model {
@@ -170,21 +181,10 @@ impl Args {
                 Rule::Paper { .. } => Ok(Learner::new(start.learner.dictionary().clone(), params)?),
             };
         }
-        // A stream goes on looking for patterns.
-        let of_counts =
-            chosen.patterns.as_ref().filter(|_| events.steps.is_none()).map(|patterns| patterns.0);
-        let patterns = self.patterns.0.or(of_counts);
-        let grow = DiscoverParams {
-            min_patterns: patterns.unwrap_or(0),
-            max_patterns: patterns,
-            seed,
-            stop,
-            ..DiscoverParams::default()
-        };
         if kind == ModelKind::Counts {
-            return Ok(Learner::for_counts(tensor.shape().features, params, grow)?);
+            return Ok(Learner::for_counts(tensor.shape().features, params, search)?);
         }
-        Ok(Learner::from_tensor(Arc::clone(team), tensor, params, grow, events.steps.is_some())?)
+        Ok(Learner::from_tensor(Arc::clone(team), tensor, params, search, events.steps.is_some())?)
     }
 }
 
@@ -433,7 +433,9 @@ impl Run<'_> {
     ) -> anyhow::Result<Learner> {
         let spinner = Spinner::new("looking for patterns", self.quiet);
         let tensor = chosen.recipe.apply_in(&**self.team, agree(&**self.team, events.tensor(0))?)?;
-        let learner = self.args.learner(self.team, events, kind, chosen, &tensor, self.args.seed, stop);
+        let of_counts = chosen.patterns.as_ref().map(|patterns| patterns.0);
+        let search = self.args.search(events, of_counts, self.args.seed, stop);
+        let learner = self.args.learner(self.team, events, kind, &tensor, search);
         let learner = learner.map_err(|error| match error.downcast_ref() {
             Some(Error::Stopped) => self.interrupted(0),
             Some(Error::NoPattern) => anyhow!(
@@ -534,9 +536,9 @@ impl Run<'_> {
         let kind = model.learner.kind();
         // The number of patterns of damped counts is that of the counts themselves.
         let damped = kind == ModelKind::Counts && !model.card.recipe.0.is_empty();
-        let patterns = damped.then(|| (model.learner.dictionary().patterns(), Evidence::default()));
-        let chosen = ChosenRecipe { patterns, ..ChosenRecipe::default() };
-        let learner = self.args.learner(self.team, events, kind, &chosen, &first, seed, stop.clone());
+        let of_counts = damped.then(|| model.learner.dictionary().patterns());
+        let search = self.args.search(events, of_counts, seed, stop.clone());
+        let learner = self.args.learner(self.team, events, kind, &first, search);
         let mut learner = match learner {
             Err(error) if matches!(error.downcast_ref(), Some(Error::NoPattern | Error::NothingShared)) => {
                 return Ok(None);
