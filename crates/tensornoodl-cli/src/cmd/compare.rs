@@ -35,7 +35,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             second.card.features.len()
         ));
     }
-    let (a, b) = (first.learner.dictionary(), second.learner.dictionary());
+    let unit = |model: &Model| model.learner.dictionary().with_unit_lengths();
+    let (a, b) = (&unit(&first), &unit(&second));
     let matching = Matching::new(b, a)?;
     let cosine = |i: usize, l: usize| a.pattern(i).iter().zip(b.pattern(l)).map(|(a, b)| a * b).sum::<f64>();
     let pairs: Vec<(usize, Option<(usize, f64)>)> =
