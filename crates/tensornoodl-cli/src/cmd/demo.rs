@@ -275,7 +275,7 @@ fn learn_months(
     let alone: Arc<dyn Team> = Arc::new(Solo);
     learn::learn(&args, &alone, &files.command("noodl"), |step, model| {
         let (label, record) = (&model.card.steps[step], &model.card.history[step]);
-        let share = 1.0 - record.fit * record.fit;
+        let share = record.explained();
         let new = (record.patterns.saturating_sub(record.found)..record.patterns).filter(|_| step > 0);
         let named = |pattern: usize| {
             let (group, cosine) = nearest(model.learner.dictionary().pattern(pattern), planted);
