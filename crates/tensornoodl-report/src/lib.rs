@@ -76,7 +76,7 @@ struct StepFactors {
 pub fn html(model: &Model) -> Result<String, Error> {
     let card = &model.card;
     let stream = card.history.len() > 1;
-    let explained: Vec<f64> = card.history.iter().map(|record| 1.0 - record.fit * record.fit).collect();
+    let explained: Vec<f64> = card.history.iter().map(|record| record.explained()).collect();
     let learned = &card.steps[..card.history.len()];
     let table = table_name(card);
     let weights = row_weights(model);

@@ -302,8 +302,10 @@ pub(crate) fn ladder(evidence: &Evidence, taken: usize, title: &str) -> String {
         ends.fold((0.0, 1.0), |(low, high): (f64, f64), gain| (low.min(root(gain)), high.max(root(gain))));
     let y_of = |gain: f64| top + height * (high - root(gain)) / (high - low);
     let wide = (WIDTH - 2.0 * left) / rungs.len().max(1) as f64;
-    for share in [0.25, 1.0] {
-        let gain = share * high * high;
+    // A round number below the largest gain, and a quarter of it.
+    let power = 10_f64.powf((high * high).log10().floor());
+    let round = [5.0, 2.0, 1.0].map(|digit| digit * power).into_iter().find(|gain| *gain <= high * high);
+    for gain in round.into_iter().flat_map(|gain| [gain / 4.0, gain]) {
         let y = y_of(gain);
         let _ = write!(
             svg,

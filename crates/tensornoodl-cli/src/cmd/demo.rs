@@ -275,10 +275,11 @@ fn learn_months(
     let alone: Arc<dyn Team> = Arc::new(Solo);
     learn::learn(&args, &alone, &files.command("noodl"), |step, model| {
         let (label, record) = (&model.card.steps[step], &model.card.history[step]);
-        let share = 1.0 - record.fit * record.fit;
+        let share = record.explained();
         let new = (record.patterns.saturating_sub(record.found)..record.patterns).filter(|_| step > 0);
         let named = |pattern: usize| {
-            let (group, cosine) = nearest(model.learner.dictionary().with_unit_lengths().pattern(pattern), planted);
+            let (group, cosine) =
+                nearest(model.learner.dictionary().with_unit_lengths().pattern(pattern), planted);
             let name = if cosine >= FOUND { groups[group].name } else { "nothing that was planted" };
             format!("   {CYAN}new: {name}{CYAN:#}")
         };

@@ -210,14 +210,15 @@ pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
     }
     if !args.json && speaks {
         let patterns = model.learner.dictionary().patterns();
-        let fit = model.card.history.last().map_or(f64::NAN, |record| record.fit);
+        let last = model.card.history.last();
+        let (fit, share) = last.map_or((f64::NAN, f64::NAN), |record| (record.fit, record.explained()));
         let (many, verb) = if patterns == 1 { ("", "explains") } else { ("s", "explain") };
         let what = if model.card.history.len() > 1 { "the last step" } else { "it" };
         writeln!(
             io::stdout().lock(),
             "{patterns} pattern{many} in {} {verb} {:.1} % of {what} (relative error {fit:.3})\nwritten to {}",
             args.table.name(),
-            100.0 * (1.0 - fit * fit),
+            100.0 * share,
             args.output.display()
         )?;
         write_verdict(&mut io::stdout().lock(), &model)?;

@@ -89,7 +89,7 @@ const LEAST_FALL: f64 = 0.2;
 const MOST_FALLS: usize = 3;
 
 /// A fall is at least this many standard deviations large, as the median of absolute deviations estimates them.
-const FALL: f64 = 5.0;
+const FALL: f64 = 6.0;
 
 impl Model {
     /// Returns the share that the patterns explain, from 0 to 1: the mean over the steps, weighted by their number of
@@ -100,7 +100,7 @@ impl Model {
 
     fn explained_in(&self, steps: Range<usize>) -> f64 {
         let (sum, fibers) = self.card.history[steps].iter().fold((0.0, 0.0), |(sum, fibers), record| {
-            (sum + (1.0 - record.fit * record.fit) * record.fibers as f64, fibers + record.fibers as f64)
+            (sum + record.explained() * record.fibers as f64, fibers + record.fibers as f64)
         });
         if fibers > 0.0 { sum / fibers } else { 0.0 }
     }
@@ -141,9 +141,12 @@ impl Model {
             1 => "There is a single pattern, so that all places look alike",
             _ => return None,
         };
-        let more = "Try longer steps or coarser rows and cols, so that a place has more events; --patterns N takes N patterns \
-                    even if they are not significant";
-        let remedy = self.try_counts().unwrap_or(more);
+        let remedy = match self.counts() {
+            true => "Try rows and cols that have more events at each place",
+            false => self
+                .try_counts()
+                .unwrap_or("Try --patterns N, which takes N patterns that are no clearer than chance"),
+        };
         Some(Warning { kind: WarningKind::FewPatterns, text: text.into(), remedy: remedy.into() })
     }
 
@@ -199,13 +202,18 @@ impl Model {
         let steps = self.card.history.len();
         // A stream knows less in its first steps.
         let explained = self.explained_in(steps / 2..steps);
-        if steps == 0 || explained >= EXPLAINED || self.learner.dictionary().patterns() == 0 {
+        // A single pattern of counts is the mean, which explains nothing.
+        if steps == 0 || explained >= EXPLAINED || self.learner.dictionary().patterns() < 2 {
             return None;
         }
         let text = format!("The patterns explain only {:.0} % of the {}", 100.0 * explained, self.measure());
-        let thin = "Try longer steps or coarser rows and cols, so that a place has more events";
-        let more = "Try more patterns with --patterns, or fewer features";
-        let remedy = self.try_counts().unwrap_or(if self.counts() { thin } else { more });
+        let remedy = match (self.counts(), steps) {
+            (true, 1) => "Try rows and cols that have more events at each place",
+            (true, _) => "Try without --step, or rows and cols that have more events at each place",
+            (false, _) => {
+                "Try another number of patterns; noodl check --model exact --evidence shows what each number explains"
+            }
+        };
         Some(Warning { kind: WarningKind::Unexplained, text, remedy: remedy.into() })
     }
 
@@ -213,9 +221,15 @@ impl Model {
         let stability = self.evidence.as_ref()?.stability.as_ref()?;
         let agreement = stability.seeds_agreement().filter(|agreement| *agreement < SEEDS_AGREE)?;
         let text = format!("Other seeds find other patterns: their agreement is {agreement:.2}");
-        let remedy =
-            "Trust only the patterns that come again (noodl compare), or try fewer patterns with --patterns";
-        Some(Warning { kind: WarningKind::Seeds, text, remedy: remedy.into() })
+        let mut remedy = "Trust only the patterns that come again (noodl compare)".to_owned();
+        // The smallest number that a seed found, or a little less than the present number.
+        let m = self.learner.dictionary().patterns();
+        let fewest = stability.seeds.iter().map(|repeat| repeat.patterns).min().unwrap_or(m);
+        let fewer = fewest.min((4 * m).div_ceil(5));
+        if (2..m).contains(&fewer) {
+            remedy += &format!(", or try --patterns {fewer}");
+        }
+        Some(Warning { kind: WarningKind::Seeds, text, remedy })
     }
 
     fn unstable_halves(&self) -> Option<Warning> {
@@ -223,7 +237,7 @@ impl Model {
         let agreement = Some(stability.halves_agreement).filter(|agreement| *agreement < HALVES_AGREE)?;
         let text =
             format!("The halves of the places have different patterns: their agreement is {agreement:.2}");
-        let remedy = "Try fewer patterns with --patterns, or more data";
+        let remedy = "Try more data, and trust the patterns for this table only";
         Some(Warning { kind: WarningKind::Halves, text, remedy: remedy.into() })
     }
 
@@ -251,16 +265,18 @@ impl Model {
     /// Returns the step as a fall if the patterns explained far less of it than of the steps before.
     fn low(&self, step: usize) -> Option<Fall> {
         let history = &self.card.history;
-        let share = |step: usize| 1.0 - history[step].fit * history[step].fit;
+        let share = |step: usize| history[step].explained();
         let before = (0..step).rev().filter(|step| history[*step].fibers > 0).take(STEPS_BEFORE.end);
-        let mut before: Vec<f64> = before.map(share).collect();
+        let before: Vec<usize> = before.collect();
         if before.len() < STEPS_BEFORE.start || history[step].fibers == 0 {
             return None;
         }
-        let usual = median(&mut before);
-        let mut deviations: Vec<f64> = before.iter().map(|share| (share - usual).abs()).collect();
+        let usual = median(before.iter().map(|step| share(*step)).collect());
+        // The share of a step with few places varies more, like a mean over its places.
+        let weight = |step: usize| (history[step].fibers as f64).sqrt();
+        let deviations = before.iter().map(|step| (share(*step) - usual).abs() * weight(*step)).collect();
         // 1.4826 makes the median of absolute deviations the standard deviation of a normal distribution.
-        let deviation = 1.4826 * median(&mut deviations);
+        let deviation = 1.4826 * median(deviations) / weight(step);
         let explained = share(step);
         let low = usual - explained > LEAST_FALL.max(FALL * deviation);
         low.then_some(Fall { step, explained, usual })
@@ -333,8 +349,8 @@ fn plural(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Returns the median; the upper one of two. The values change their order.
-fn median(values: &mut [f64]) -> f64 {
+/// Returns the median; the upper one of two.
+fn median(mut values: Vec<f64>) -> f64 {
     let middle = values.len() / 2;
     *values.select_nth_unstable_by(middle, f64::total_cmp).1
 }
@@ -426,7 +442,8 @@ mod tests {
             late.warnings().iter().any(|it| it.text == "The patterns explain only 15 % of the energy"),
             "{warning:?}"
         );
-        assert!(late.warnings().iter().any(|it| it.remedy.starts_with("Try --model counts")));
+        let worse = model(9, late.learner.dictionary().values().to_vec(), &[-0.5]);
+        assert_eq!(worse.explained(), 0.0);
     }
 
     #[test]

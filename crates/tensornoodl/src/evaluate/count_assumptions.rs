@@ -17,7 +17,7 @@ use crate::data::dictionary::Dictionary;
 use crate::data::tensor::Tensor;
 use crate::discover::params::DiscoverParams;
 use crate::error::Error;
-use crate::evaluate::assumptions::Assumption;
+use crate::evaluate::assumptions::{Assumption, Verdict};
 use crate::evaluate::metrics::agreement;
 use crate::learner::Learner;
 use crate::params::{Params, Passes};
@@ -75,13 +75,17 @@ pub fn check(tensor: &Tensor<'_>, discover: &DiscoverParams) -> Result<CountRepo
 fn share_explained(explained: f64, dictionary: &Dictionary) -> Assumption {
     let patterns = dictionary.patterns();
     let noun = if patterns == 1 { "pattern explains" } else { "patterns explain" };
-    Assumption::new(
+    let assumption = Assumption::new(
         ("explained", explained, 2.0 / 3.0),
         (1.0 - explained, [1.0 / 3.0, 2.0 / 3.0]),
-        format!("{patterns} {noun} {:.0} % of what tells the places apart", 100.0 * explained),
-        "most of the differences between places are chance: use longer steps or coarser rows and cols, so that a place has \
-         more events",
-    )
+        format!("{patterns} {noun} {:.0} % of what tells the places apart", 100.0 * explained.max(0.0)),
+        "the rest is chance, or too rare to be told from chance",
+    );
+    let advice = match assumption.verdict {
+        Verdict::Poor => "most of it is chance: use rows and cols that have more events at each place",
+        _ => assumption.advice,
+    };
+    Assumption { advice, ..assumption }
 }
 
 fn few_patterns(dictionary: &Dictionary) -> Assumption {
@@ -113,7 +117,7 @@ fn thin_fibers(tensor: &Tensor<'_>) -> Assumption {
         ("thin", share, 0.5),
         (share, [0.5, 0.8]),
         format!("{:.0} % of the places have a single event", 100.0 * share),
-        "a place with one event shows no mixture: use longer steps or coarser rows and cols, so that a place has more events",
+        "a place with one event shows nothing together: use rows and cols that have more events at each place",
     )
 }
 
@@ -143,8 +147,7 @@ fn bursts(tensor: &Tensor<'_>, dictionary: &Dictionary, codes: &Codes) -> Assump
         ("bursts", ratio, 1.5),
         (ratio, [1.5, 4.0]),
         format!("events vary {ratio:.1} times as much as independent events would"),
-        "events come in bursts, which count too much: damp them with --recipe sqrt, or count places and not events with \
-         --recipe presence",
+        "events come in bursts, which count too much: try --recipe log2, or --recipe presence, which counts a cell once",
     )
 }
 
@@ -153,11 +156,54 @@ fn restarts(same: f64) -> Assumption {
         ("restarts", same, 0.95),
         (1.0 - same, [0.05, 0.2]),
         format!("patterns of other seeds have a cosine of {same:.2} with these"),
-        "trust the patterns that come again (noodl compare), or use fewer patterns",
+        "trust only the patterns that come again: noodl learn --stability K tells more",
     )
 }
 
 /// The number of events of a fiber.
 fn events(tensor: &Tensor<'_>, fiber: usize) -> f64 {
     tensor.entries(fiber).map(|entry| entry.1).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::Shape;
+
+    /// Fibers of two patterns over six features, with events that a small generator draws, `burst` at a time.
+    fn fibers(events: usize, burst: f64) -> Tensor<'static> {
+        let mut state = 1_u64;
+        let mut draw = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        let entry = |place: usize| (3 * (place % 2) + [0, 0, 0, 1, 1, 2][draw(6)], place, 0, burst);
+        let places = (0..40).flat_map(|place| vec![place; events]);
+        let entries: Vec<(usize, usize, usize, f64)> = places.map(entry).collect();
+        Tensor::from_triplets(Shape { features: 6, rows: 40, cols: 1 }, &entries).unwrap()
+    }
+
+    fn of(tensor: &Tensor<'_>, name: &str) -> Assumption {
+        let report = check(tensor, &DiscoverParams::default()).unwrap();
+        report.assumptions.into_iter().find(|line| line.name == name).unwrap()
+    }
+
+    #[test]
+    fn bursts_are_measured_in_events() {
+        // The dispersion of independent events is 1, and that of events that come five at a time is 5.
+        for burst in [1.0, 5.0] {
+            let ratio = of(&fibers(60, burst), "bursts").value / burst;
+            assert!((0.85..1.15).contains(&ratio), "{burst}: {ratio}");
+        }
+    }
+
+    #[test]
+    fn good_data_is_good_and_thin_data_is_poor() {
+        let good = check(&fibers(60, 1.0), &DiscoverParams::default()).unwrap();
+        assert_eq!(good.learner.dictionary().patterns(), 2);
+        assert!(good.assumptions.iter().all(|line| line.verdict == Verdict::Good), "{:?}", good.assumptions);
+        let thin = of(&fibers(1, 1.0), "thin");
+        assert_eq!((thin.value, thin.verdict), (1.0, Verdict::Poor));
+        assert!(!thin.advice.is_empty());
+    }
 }

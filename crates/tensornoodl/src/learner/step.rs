@@ -21,7 +21,7 @@ pub struct Step {
     /// |A(t+1) - A(t)|_F / |A(t)|_F.
     pub change: f64,
     /// For every pattern, the number of fibers that stage III learned from and that show the pattern. For counts, it is 0
-    /// if the pattern has less than a tenth of its usual events.
+    /// if the pattern is much weaker than usual: stray events look like some pattern, too.
     pub activity: Vec<usize>,
     /// How many fibers each solver coded.
     pub solver_counts: SolverCounts,

@@ -284,3 +284,25 @@ pub(crate) fn count_fibers(tensor: &Tensor<'_>) -> Result<CountFibers, Error> {
     }
     Ok(fibers)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_patterns_take_the_numbers_that_are_left() {
+        let growth = |values: &[f64]| Growth { columns: values.to_vec(), statistics: values.to_vec() };
+        let moved = growth(&[1.0, 2.0, 3.0, 4.0]).in_places(1, &[1, 3]);
+        assert_eq!((moved.columns, moved.statistics), (vec![3.0, 1.0, 4.0, 2.0], vec![3.0, 1.0, 4.0, 2.0]));
+        let same = growth(&[1.0, 2.0, 3.0]).in_places(1, &[0, 1]);
+        assert_eq!(same.columns, [1.0, 2.0, 3.0]);
+    }
+
+    #[test]
+    fn only_patterns_without_events_are_spare() {
+        let given = DiscoverParams { min_patterns: 3, max_patterns: Some(3), ..DiscoverParams::default() };
+        let statistics = [50.0, 40.0, 0.1, 0.1, 5.0, 5.0];
+        assert_eq!(CountDiscovery::new(2, given).spares(2, &statistics), [1]);
+        assert!(CountDiscovery::new(2, DiscoverParams::default()).spares(2, &statistics).is_empty());
+    }
+}
