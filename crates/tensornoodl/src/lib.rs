@@ -109,7 +109,7 @@ pub use data::tensor::Tensor;
 pub use discover::params::DiscoverParams;
 pub use discover::scale::Scale;
 pub use error::Error;
-pub use evaluate::{assumptions, metrics, recovery, synthetic};
+pub use evaluate::{assumptions, metrics, recovery, synthetic, synthetic_counts};
 pub use learner::{ExactLearner, Learner, ModelKind, Step, Times};
 pub use parallel::Team;
 pub use params::{Params, Passes, Rule, Samples, Solver};

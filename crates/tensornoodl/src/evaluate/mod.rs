@@ -5,3 +5,4 @@ pub mod assumptions;
 pub mod metrics;
 pub mod recovery;
 pub mod synthetic;
+pub mod synthetic_counts;
