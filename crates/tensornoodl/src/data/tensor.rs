@@ -158,6 +158,11 @@ impl<'a> Tensor<'a> {
         Ok(Tensor { shape, fibers: Fibers::Sparse(Cow::Owned(fibers), OnceLock::new()), places })
     }
 
+    /// Makes a tensor from sparse fibers that this crate computed, without the checks of [`Tensor::from_sparse`].
+    pub(crate) fn trusted_sparse(shape: Shape, fibers: Sparse, places: Vec<Place>) -> Tensor<'static> {
+        Tensor { shape, fibers: Fibers::Sparse(Cow::Owned(fibers), OnceLock::new()), places: places.into() }
+    }
+
     /// Makes a tensor of fibers that are stored with all values.
     fn dense(shape: Shape, values: Cow<'a, [f64]>, places: Cow<'a, [Place]>) -> Tensor<'a> {
         Tensor { shape, fibers: Fibers::Dense(values), places }

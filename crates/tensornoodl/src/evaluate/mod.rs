@@ -6,3 +6,4 @@ pub mod count_assumptions;
 pub mod metrics;
 pub mod recovery;
 pub mod synthetic;
+pub mod synthetic_counts;
