@@ -4,6 +4,8 @@
 #![forbid(unsafe_code)]
 
 pub mod assess;
+mod assess_counts;
+pub mod ladder;
 pub mod memory;
 pub mod model;
 pub mod planted;

@@ -24,7 +24,6 @@ use std::borrow::Borrow;
 use std::fmt::Display;
 use std::sync::Arc;
 
-pub use crate::learner::build::ExactLearner;
 pub use crate::learner::step::{Step, Times};
 
 use crate::data::codes::Codes;
@@ -38,6 +37,8 @@ use crate::error::Error;
 use crate::learner::common::Common;
 use crate::learner::counts::Counts;
 use crate::learner::exact::Exact;
+use crate::learner::pass::Scratch;
+use crate::learner::sightings::Sightings;
 use crate::learner::step::timed;
 use crate::linalg::vector::add_scaled;
 use crate::parallel::team::{Team, TeamHandle, agree};
@@ -45,6 +46,7 @@ use crate::params::{ModelKind, Params, Passes};
 use crate::shape::Shape;
 use crate::stop::Stop;
 use crate::untangle::factors::Factors;
+use crate::update::adaptive::Adaptive;
 
 /// Holds the dictionary and learns from one tensor at a time.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -56,8 +58,8 @@ pub struct Learner {
 /// The state of one of the two models.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 enum Method {
-    Exact(Exact),
-    Counts(Counts),
+    Exact(Box<Exact>),
+    Counts(Box<Counts>),
 }
 
 impl Learner {
@@ -68,7 +70,7 @@ impl Learner {
     pub fn new(start: Dictionary, params: Params) -> Result<Learner, Error> {
         params.check()?;
         let exact = Exact::new(start.patterns(), None);
-        Ok(Learner { common: Common::new(start, params), method: Method::Exact(exact) })
+        Ok(Learner { common: Common::new(start, params), method: Method::Exact(Box::new(exact)) })
     }
 
     /// The model that this learner has.
@@ -355,5 +357,25 @@ impl Learner {
     /// Number of tensors learned from so far.
     pub fn steps(&self) -> u64 {
         self.common.steps
+    }
+}
+
+/// The layout of a learner in model files of format 2, which had no counts model.
+#[derive(Debug, serde::Deserialize)]
+pub struct ExactLearner {
+    dictionary: Dictionary,
+    params: Params,
+    adaptive: Adaptive,
+    discovery: Option<Discovery>,
+    sightings: Vec<Sightings>,
+    steps: u64,
+}
+
+impl From<ExactLearner> for Learner {
+    fn from(it: ExactLearner) -> Learner {
+        let exact = Exact { adaptive: it.adaptive, discovery: it.discovery, scratch: Scratch::default() };
+        let common =
+            Common { sightings: it.sightings, steps: it.steps, ..Common::new(it.dictionary, it.params) };
+        Learner { common, method: Method::Exact(Box::new(exact)) }
     }
 }

@@ -12,15 +12,17 @@ use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tensornoodl::discover::search_bytes;
 use tensornoodl::parallel::agree;
-use tensornoodl::{DiscoverParams, Error, Learner, ModelKind, Params, Passes, Rule, Stop, Team, Tensor};
+use tensornoodl::{
+    Dictionary, DiscoverParams, Error, Learner, ModelKind, Params, Passes, Rule, Stop, Team, Tensor,
+};
 use tensornoodl_cli::memory;
-use tensornoodl_cli::model::write_note;
-use tensornoodl_cli::program::{Interrupted, wrong};
+use tensornoodl_cli::model::{write_note, write_verdict};
+use tensornoodl_cli::program::{FewerPatterns, Interrupted, wrong};
 use tensornoodl_cli::progress::Spinner;
 use tensornoodl_cli::table::TableArgs;
 use tensornoodl_data::{
-    ChosenRecipe, Error as DataError, Events, Model, ModelChoice, Query, RecipeChoice, files, model_name,
-    table,
+    ChosenRecipe, Error as DataError, Events, Model, ModelChoice, Query, RecipeChoice, Stability, files,
+    model_name, table,
 };
 
 const EXAMPLES: &str = "\
@@ -56,7 +58,8 @@ pub(crate) struct Args {
     /// noise, or auto: counts if the cells count events, otherwise exact.
     #[arg(long, default_value = "auto", value_name = "auto|counts|exact")]
     model: ModelChoice,
-    /// Number of patterns, at least 1, or auto: all patterns that are clearer than chance.
+    /// Number of patterns, at least 1, or auto: all patterns that are clearer than chance. If there are fewer than N, the
+    /// model is written all the same, and the exit code is 5.
     #[arg(long, default_value = "auto", value_name = "N|auto")]
     patterns: Count,
     /// Start from the patterns of this model, which must have been learned with the same features and recipe.
@@ -84,6 +87,10 @@ pub(crate) struct Args {
     /// drift.
     #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
     forgetting: f64,
+    /// Learn again with K other seeds and from two random halves of the places, and say whether the patterns are the same.
+    /// It takes K + 2 times as long.
+    #[arg(long, value_name = "K", conflicts_with = "start_model")]
+    stability: Option<usize>,
     /// Also write the model after every STEPS steps, at least 1.
     #[arg(long, value_name = "STEPS")]
     checkpoint_every: Option<usize>,
@@ -140,14 +147,26 @@ impl Args {
         params.check().map(|()| params)
     }
 
+    /// The parameters of the search. `of_counts` is the number of patterns of counts that are damped; a stream goes on
+    /// looking for patterns.
+    fn search(&self, events: &Events, of_counts: Option<usize>, seed: u64, stop: Stop) -> DiscoverParams {
+        let patterns = self.patterns.0.or(of_counts.filter(|_| events.steps.is_none()));
+        DiscoverParams {
+            min_patterns: patterns.unwrap_or(0),
+            max_patterns: patterns,
+            seed,
+            stop,
+            ..DiscoverParams::default()
+        }
+    }
+
     fn learner(
         &self,
         team: &Arc<dyn Team>,
         events: &Events,
         kind: ModelKind,
-        chosen: &ChosenRecipe,
         tensor: &Tensor<'_>,
-        stop: Stop,
+        search: DiscoverParams,
     ) -> anyhow::Result<Learner> {
         let params = self.params(events)?;
         if let Some(path) = &self.start_model {
@@ -162,27 +181,10 @@ impl Args {
                 Rule::Paper { .. } => Ok(Learner::new(start.learner.dictionary().clone(), params)?),
             };
         }
-        // A stream goes on looking for patterns.
-        let of_counts =
-            chosen.patterns.as_ref().filter(|_| events.steps.is_none()).map(|patterns| patterns.0);
-        let patterns = self.patterns.0.or(of_counts);
-        let grow = DiscoverParams {
-            min_patterns: patterns.unwrap_or(0),
-            max_patterns: patterns,
-            seed: self.seed,
-            stop,
-            ..DiscoverParams::default()
-        };
         if kind == ModelKind::Counts {
-            return Ok(Learner::for_counts(tensor.shape().features, params, grow)?);
+            return Ok(Learner::for_counts(tensor.shape().features, params, search)?);
         }
-        Learner::from_tensor(Arc::clone(team), tensor, params, grow, events.steps.is_some()).map_err(|error| match error {
-            Error::NoPattern => anyhow!(
-                "{} has no significant pattern: none comes again in most of five searches; use --patterns N to accept the N strongest",
-                self.table.name()
-            ),
-            error => error.into(),
-        })
+        Ok(Learner::from_tensor(Arc::clone(team), tensor, params, search, events.steps.is_some())?)
     }
 }
 
@@ -194,23 +196,56 @@ pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
     let model = learn(args, team, &command, |step, model| {
         if args.json && speaks {
             let (label, record) = (&model.card.steps[step], &model.card.history[step]);
-            let line = serde_json::json!({ "type": "step", "label": label, "record": record });
+            let mut line = serde_json::json!({ "type": "step", "label": label, "record": record });
+            if let Some(fall) = model.fall(step) {
+                line["fall"] = serde_json::json!({ "explained": fall.explained, "usual": fall.usual });
+            }
             writeln!(io::stdout().lock(), "{line}")?;
         }
         Ok(())
     })?;
+    let shortfall = args.patterns.0.and_then(|asked| model.shortfall(asked));
+    if args.json && speaks {
+        write_records(&mut io::stdout().lock(), &model)?;
+    }
     if !args.json && speaks {
         let patterns = model.learner.dictionary().patterns();
-        let fit = model.card.history.last().map_or(f64::NAN, |record| record.fit);
+        let last = model.card.history.last();
+        let (fit, share) = last.map_or((f64::NAN, f64::NAN), |record| (record.fit, record.explained()));
         let (many, verb) = if patterns == 1 { ("", "explains") } else { ("s", "explain") };
         let what = if model.card.history.len() > 1 { "the last step" } else { "it" };
         writeln!(
             io::stdout().lock(),
             "{patterns} pattern{many} in {} {verb} {:.1} % of {what} (relative error {fit:.3})\nwritten to {}",
             args.table.name(),
-            100.0 * (1.0 - fit * fit),
+            100.0 * share,
             args.output.display()
         )?;
+        write_verdict(&mut io::stdout().lock(), &model)?;
+    }
+    match shortfall {
+        Some(reason) => Err(FewerPatterns(reason).into()),
+        None => Ok(()),
+    }
+}
+
+/// Writes what there is to say about the whole run as JSON: the stability, patterns that are not seen any more, and
+/// warnings.
+fn write_records(out: &mut impl Write, model: &Model) -> io::Result<()> {
+    let evidence = model.evidence.as_ref();
+    if let Some(stability) = evidence.and_then(|evidence| evidence.stability.as_ref()) {
+        writeln!(out, "{}", serde_json::json!({ "type": "stability", "stability": stability }))?;
+    }
+    for unseen in model.unseen() {
+        let since = unseen.step.map(|step| &model.card.steps[step]);
+        writeln!(
+            out,
+            "{}",
+            serde_json::json!({ "type": "unseen", "pattern": unseen.pattern + 1, "since": since })
+        )?;
+    }
+    for warning in model.warnings() {
+        writeln!(out, "{}", serde_json::json!({ "type": "warning", "warning": warning }))?;
     }
     Ok(())
 }
@@ -260,10 +295,14 @@ pub(crate) fn learn(
         let names = model.card.features.clone();
         events.align(&names);
     }
-    model.learner.set_stop(stop);
+    model.learner.set_stop(stop.clone());
     model.learner.join(Arc::clone(team));
     run.steps(&mut model, &events, each)?;
     run.save(&model)?;
+    if let Some(seeds) = args.stability {
+        run.measure_stability(&mut model, &events, seeds, &stop)?;
+        run.save(&model)?;
+    }
     if let Some(path) = args.report.as_ref().filter(|_| writes) {
         files::write(path, tensornoodl_report::html(&model)?)?;
     }
@@ -299,6 +338,9 @@ impl Run<'_> {
         agree(&**self.team, if self.writes { check() } else { Ok(()) })?;
         if args.checkpoint_every == Some(0) {
             return Err(wrong("checkpoint_every", 0, "at least 1").into());
+        }
+        if args.stability == Some(0) {
+            return Err(wrong("stability", 0, "at least 1").into());
         }
         Ok(())
     }
@@ -392,9 +434,15 @@ impl Run<'_> {
     ) -> anyhow::Result<Learner> {
         let spinner = Spinner::new("looking for patterns", self.quiet);
         let tensor = chosen.recipe.apply_in(&**self.team, agree(&**self.team, events.tensor(0))?)?;
-        let learner = self.args.learner(self.team, events, kind, chosen, &tensor, stop);
+        let of_counts = chosen.patterns.as_ref().map(|patterns| patterns.0);
+        let search = self.args.search(events, of_counts, self.args.seed, stop);
+        let learner = self.args.learner(self.team, events, kind, &tensor, search);
         let learner = learner.map_err(|error| match error.downcast_ref() {
             Some(Error::Stopped) => self.interrupted(0),
+            Some(Error::NoPattern) => anyhow!(
+                "{} has no significant pattern: none comes again in most of five searches; use --patterns N to accept the N strongest",
+                self.args.table.name()
+            ),
             _ => error,
         })?;
         spinner.finish();
@@ -441,6 +489,68 @@ impl Run<'_> {
         }
         bar.finish_and_clear();
         Ok(())
+    }
+
+    /// Learns again with other seeds and from halves of the places, and adds the result to the evidence of the model.
+    fn measure_stability(
+        &self,
+        model: &mut Model,
+        events: &Events,
+        seeds: usize,
+        stop: &Stop,
+    ) -> anyhow::Result<()> {
+        let spinner = Spinner::new("learning again", self.quiet);
+        let mut done = 0.0;
+        let stability = Stability::measure(model, seeds, |seed, half| {
+            spinner.done(done / (seeds + 2) as f64);
+            done += 1.0;
+            self.learn_again(model, events, seed, half, stop)
+        });
+        let stability = stability.map_err(|error| match error.downcast_ref() {
+            Some(Error::Stopped) => self.interrupted(model.card.history.len()),
+            _ => error,
+        })?;
+        spinner.finish();
+        model.evidence.get_or_insert_default().stability = Some(stability);
+        Ok(())
+    }
+
+    /// Returns the patterns that another seed finds in the steps of the model, in all places or in one half of them. None
+    /// if there are none.
+    fn learn_again(
+        &self,
+        model: &Model,
+        events: &Events,
+        seed: u64,
+        half: Option<usize>,
+        stop: &Stop,
+    ) -> anyhow::Result<Option<Dictionary>> {
+        let tensor = |step: usize| -> anyhow::Result<Tensor<'static>> {
+            let tensor = agree(&**self.team, events.tensor(step))?;
+            let tensor = model.card.recipe.apply_in(&**self.team, tensor)?;
+            Ok(match half {
+                Some(half) => tensor.filter(|place| place.half(model.card.seed) == half),
+                None => tensor,
+            })
+        };
+        let first = tensor(0)?;
+        let kind = model.learner.kind();
+        // The number of patterns of damped counts is that of the counts themselves.
+        let damped = kind == ModelKind::Counts && !model.card.recipe.0.is_empty();
+        let of_counts = damped.then(|| model.learner.dictionary().patterns());
+        let search = self.args.search(events, of_counts, seed, stop.clone());
+        let learner = self.args.learner(self.team, events, kind, &first, search);
+        let mut learner = match learner {
+            Err(error) if matches!(error.downcast_ref(), Some(Error::NoPattern | Error::NothingShared)) => {
+                return Ok(None);
+            }
+            learner => learner?,
+        };
+        learner.join(Arc::clone(self.team));
+        for step in 0..model.card.history.len() {
+            learner.learn(&tensor(step)?)?;
+        }
+        Ok(Some(learner.dictionary().clone()).filter(|found| found.patterns() > 0))
     }
 
     /// Returns the progress bar, which is hidden if the run is quiet or has one step.

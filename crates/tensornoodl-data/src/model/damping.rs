@@ -95,7 +95,7 @@ fn damping(team: &dyn Team, tensor: &Tensor<'_>, seed: u64, stop: &Stop) -> Resu
                  (gain {:.0} +- {:.0} in log-likelihood)",
                 score.gain, score.error
             );
-            let evidence = Evidence { rungs: found.rungs.iter().map(Rung::from).collect() };
+            let evidence = Evidence { rungs: found.rungs.iter().map(Rung::from).collect(), stability: None };
             ChosenRecipe { recipe, reason: Some(reason), patterns: Some((found.patterns, evidence)) }
         }
         None => {

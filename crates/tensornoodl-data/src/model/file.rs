@@ -370,6 +370,7 @@ fn read_identities(
 mod tests {
     use super::*;
     use crate::model::evidence::Rung;
+    use crate::model::stability::{Repeat, Stability};
     use tensornoodl::{Dictionary, Params, Shape, Tensor};
 
     fn model() -> Model {
@@ -418,12 +419,15 @@ mod tests {
         model.identities.next = 5;
         model.archive = vec![archived(4), archived(3)];
         let rung = |patterns: usize, gain: f64| Rung { patterns, gain, error: 0.1 + gain / 3.0 };
-        model.evidence = Some(Evidence { rungs: vec![rung(2, 10.3), rung(4, -1e-300)] });
+        let repeat = Repeat { seed: 7, patterns: 3, agreement: 0.1 + 0.2 };
+        let stability = Some(Stability { seeds: vec![repeat], halves: [2, 3], halves_agreement: 0.7 });
+        model.evidence = Some(Evidence { rungs: vec![rung(2, 10.3), rung(4, -1e-300)], stability });
         let again = Model::from_bytes(&model.to_bytes().unwrap(), "m").unwrap();
         assert_eq!((again.identities()[1].name.as_str(), again.archive().len()), ("night shift", 2));
         assert!(again == model);
         // An error that is not finite is written, too.
-        model.evidence = Some(Evidence { rungs: vec![Rung { error: f64::INFINITY, ..rung(2, 1.0) }] });
+        let rungs = vec![Rung { error: f64::INFINITY, ..rung(2, 1.0) }];
+        model.evidence = Some(Evidence { rungs, stability: None });
         let again = Model::from_bytes(&model.to_bytes().unwrap(), "m").unwrap();
         let read = again.evidence.unwrap().rungs[0];
         assert!(read.gain == 1.0 && read.error.is_nan());

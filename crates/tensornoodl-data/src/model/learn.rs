@@ -114,7 +114,7 @@ impl Model {
         }
         let rungs: Vec<Rung> = self.learner.ladder().iter().map(Rung::from).collect();
         if !rungs.is_empty() {
-            self.evidence = Some(Evidence { rungs });
+            self.evidence = Some(Evidence { rungs, stability: None });
         }
         self.blocks = step.codes.untangle_blocks(&**self.learner.team(), blocks(self.learner.kind()));
         self.factors.push(self.blocks.remove(0));

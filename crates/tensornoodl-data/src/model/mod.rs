@@ -11,3 +11,5 @@ pub(crate) mod group_arrays;
 pub(crate) mod groups;
 pub(crate) mod identity;
 pub(crate) mod learn;
+pub(crate) mod stability;
+pub(crate) mod verdict;

@@ -30,6 +30,9 @@ const WAVE: usize = 1 << 14;
 /// Maximum number of passes over one tensor, unless a number is given.
 const MAX_PASSES: usize = 30;
 
+/// A step shows a pattern that has at least this share of its usual strength.
+const SHOWN: f64 = 0.15;
+
 /// Passes end when the dictionary changes by less than this, relative to its size.
 const SETTLED: f64 = 1e-3;
 
@@ -40,6 +43,8 @@ pub(crate) struct Counts {
     statistics: Statistics,
     /// State of the search for patterns.
     pub(crate) discovery: CountDiscovery,
+    /// For each pattern, the mean of its strengths in the steps that showed it, 0 if none has.
+    usual: Vec<f64>,
 }
 
 /// What a pass over a tensor leaves.
@@ -54,12 +59,16 @@ struct Pass {
 impl Counts {
     /// State before the first tensor.
     pub(crate) fn new(features: usize, discover: DiscoverParams) -> Counts {
-        Counts { statistics: Statistics::new(features), discovery: CountDiscovery::new(features, discover) }
+        let discovery = CountDiscovery::new(features, discover);
+        Counts { statistics: Statistics::new(features), discovery, usual: Vec::new() }
     }
 
     /// Whether all parts fit together. A state from a file may fail this.
     pub(crate) fn is_sound(&self, features: usize, patterns: usize) -> bool {
-        self.statistics.is_sound(features, patterns) && self.discovery.is_sound(features, patterns)
+        self.statistics.is_sound(features, patterns)
+            && self.discovery.is_sound(features, patterns)
+            && self.usual.len() == patterns
+            && self.usual.iter().all(|strength| strength.is_finite() && *strength >= 0.0)
     }
 
     /// One step of Alg. 1 for counts. `parts` returns the parts of the tensor; it is called once for each pass.
@@ -108,7 +117,7 @@ impl Counts {
             mean_code_size: pass.sums.mean_code_size(),
             fit: pass.sums.fit(&mean),
             change: relative_change(&dictionary, &common.dictionary),
-            activity: pass.sums.activity(),
+            activity: self.activity(common, &pass.sums),
             solver_counts: SolverCounts::default(),
             passes,
             found: 0,
@@ -132,11 +141,26 @@ impl Counts {
         Ok(Step { times, ..step })
     }
 
+    /// For each pattern, the number of fibers that show it, 0 if the pattern is much weaker than usual: stray events look
+    /// like some pattern, too. Learns what is usual.
+    fn activity(&mut self, common: &Common, sums: &EventSums) -> Vec<usize> {
+        let mut activity = sums.activity();
+        for (at, strength) in sums.strengths().into_iter().enumerate() {
+            if strength < SHOWN * self.usual[at] {
+                activity[at] = 0;
+            } else if activity[at] > 0 {
+                self.usual[at] += (strength - self.usual[at]) / (common.sightings[at].times + 1) as f64;
+            }
+        }
+        activity
+    }
+
     /// Takes the patterns and statistics of a search.
     fn adopt(&mut self, common: &mut Common, growth: Growth) {
         self.statistics.patterns = growth.statistics;
         common.dictionary = Dictionary::with_unit_sums(common.dictionary.features(), growth.columns);
         common.count_patterns();
+        self.usual.resize(common.dictionary.patterns(), 0.0);
     }
 
     /// Finds the first patterns in a tensor. Each rank of the team has a share of its fibers.
