@@ -3,17 +3,17 @@
 //! ```text
 //! M_ijk                                    the code of pattern i at row j and col k: a number of events
 //! sqrt(M_ijk) ~ Poisson(sum_g G_jg x_gik)  G_jg: the share of row j in group g; x_gik: what col k has of it in pattern i
-//! p_gijk = G_jg x_gik / sum_g G_jg x_gik   how the events at a place are divided among the groups
+//! sqrt(M_ijk) ~ Poisson(sum_g H_kg y_gij)  the same for rows, where H_kg is the share of col k in the x of group g
 //! ```
 //!
 //! For each pattern and col, the rows with events are a fiber, and groups are the patterns of these fibers. So groups are
-//! found as patterns are: their number is the smallest one that predicts hidden cells, and a group is in a sparse code only
-//! if it makes the fiber significantly more likely. The fibers of all patterns have the same groups, because the same
-//! people may take part in several patterns; a group may also have events in one pattern only. Roots are taken because a
-//! few places often have most of the events.
+//! found as patterns are: their number is the smallest one that predicts hidden cells as well as more do, and a group is in
+//! the code of a fiber only if leaving it out makes the fiber significantly less likely. All patterns have the same groups,
+//! because the same people may take part in several patterns; a group may also have events in one pattern only. Roots are
+//! taken because a few places often have most of the events.
 //!
-//! All events of a pattern are divided among the groups. So every row and every col with events is in a group, and where
-//! hidden cells do not support several groups, all of them are in one.
+//! The events of each fiber are divided among the groups of its code. So every row and every col with events is in a group,
+//! and where hidden cells do not support several groups, all of them are in one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,8 +22,9 @@ use rayon::prelude::*;
 use crate::data::codes::Codes;
 use crate::data::dictionary::Dictionary;
 use crate::data::sparse::Sparse;
-use crate::discover::counts::hidden::CountFibers;
-use crate::discover::counts::ladder::start;
+use crate::discover::counts::hidden::{CountFibers, HiddenCells};
+use crate::discover::counts::ladder::{Ladder, from_mean, most_likely};
+use crate::discover::counts::mixture::Mixture;
 use crate::encode::counts::CountCoder;
 use crate::shape::Place;
 use crate::stop::Stop;
@@ -32,8 +33,17 @@ use crate::untangle::factors::Factors;
 /// Maximum number of groups.
 const MOST_GROUPS: usize = 64;
 
+/// The number of groups that the search starts with. It is doubled as long as more than half of them are needed.
+const FIRST_TOP: usize = 8;
+
+/// Number of fits, of which the most likely one is taken.
+const TRIES: u64 = 3;
+
 /// Maximum number of rows that groups are found in: those with most events. The other rows join them.
-const MOST_ROWS: usize = 2048;
+const MOST_ROWS: usize = 1 << 10;
+
+/// Maximum number of cells of these rows that are not empty, but for one row.
+const MOST_CELLS: usize = 1 << 15;
 
 /// Groups of rows and cols that share patterns, those with most events first.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,22 +60,24 @@ pub struct Groups {
 impl Groups {
     /// No groups of this many patterns.
     pub(crate) fn none(patterns: usize) -> Groups {
-        Sums::default().groups(0, 0, patterns)
+        let mut shares = Sparse::new(0);
+        (0..patterns).for_each(|_| shares.push(&[]));
+        Groups { rows: Sparse::new(0), cols: Sparse::new(0), shares }
     }
 
-    /// Finds the groups of codes that are ordered by place.
+    /// Finds the groups of codes.
     pub(crate) fn find(codes: &Codes, seed: u64) -> Groups {
-        let fibers = fibers(codes);
-        let mut sums = Sums::default();
-        if let Some(coder) = GroupCoder::new(&fibers, seed) {
-            let codes: Vec<Code> =
-                fibers.par_iter().with_min_len(64).map(|fiber| coder.code(fiber)).collect();
-            for (fiber, code) in fibers.iter().zip(&codes) {
-                coder.divide(fiber, code, &mut sums);
-            }
-        }
-        let (rows, cols) = codes.rows_and_cols();
-        sums.groups(rows, cols, codes.matrix().rows())
+        let patterns = codes.matrix().rows();
+        let by_col = fibers(codes, |place| (place.col, place.row));
+        let by_row = fibers(codes, |place| (place.row, place.col));
+        let Some(groups) = GroupCoder::find(&by_col, seed) else { return Groups::none(patterns) };
+        let cols = groups.divide(&by_col);
+        let rows = groups.of_other_side(&cols).divide(&by_row);
+        let order = cols.order();
+        let (j, k) = codes.rows_and_cols();
+        let shares = unit_sums(&matrix(&cols.patterns, &order, patterns));
+        let events = |side: &Division, length: usize| matrix(&side.events, &order, length).transpose();
+        Groups { rows: events(&rows, j), cols: events(&cols, k), shares }
     }
 
     /// Adds the rows and cols of these factors of counts that are in no group: they join the groups of the patterns that
@@ -97,77 +109,65 @@ impl Groups {
     }
 }
 
-/// The rows that have events with one col in one pattern.
+/// The rows that have events with one col in one pattern, or the cols that have events with one row.
 struct Fiber {
-    /// The number of the pattern, and that of the col.
+    /// The number of the pattern, and that of the col (or row).
     place: Place,
-    /// Rows, and their numbers of events.
+    /// Rows (or cols), and their numbers of events.
     events: Vec<(u32, f64)>,
 }
 
-/// The fibers of the groups, ordered by pattern and col.
-fn fibers(codes: &Codes) -> Vec<Fiber> {
-    let by_pattern = codes.matrix().transpose();
-    let place = |entry: &(u32, f64)| codes.places()[entry.0 as usize];
-    let mut fibers = Vec::new();
-    for (pattern, column) in (0..).zip(by_pattern.columns()) {
-        for fiber in column.chunk_by(|a, b| place(a).col == place(b).col) {
-            let events = fiber.iter().map(|entry| (place(entry).row, entry.1)).collect();
-            fibers.push(Fiber { place: Place { row: pattern, col: place(&fiber[0]).col }, events });
+/// The fibers of the groups. `sides` returns the index of a fiber, and that of an entry.
+fn fibers(codes: &Codes, sides: impl Fn(Place) -> (u32, u32)) -> Vec<Fiber> {
+    let mut events: BTreeMap<(u32, u32), Vec<(u32, f64)>> = BTreeMap::new();
+    for (place, code) in codes.places().iter().zip(codes.matrix().columns()) {
+        let (index, other) = sides(*place);
+        for &(pattern, x) in code {
+            events.entry((pattern, index)).or_default().push((other, x));
         }
     }
-    fibers
+    let fiber = |((pattern, index), mut events): ((u32, u32), Vec<(u32, f64)>)| {
+        events.sort_unstable_by_key(|entry| entry.0);
+        Fiber { place: Place { row: pattern, col: index }, events }
+    };
+    events.into_iter().map(fiber).collect()
 }
 
-/// The rows that groups are found in.
-struct LeadingRows(Vec<u32>);
-
-impl LeadingRows {
-    /// The rows with the largest sums of roots, by increasing number.
-    fn of(fibers: &[Fiber]) -> LeadingRows {
-        let mut sums: BTreeMap<u32, f64> = BTreeMap::new();
-        for (row, events) in fibers.iter().flat_map(|fiber| &fiber.events) {
-            *sums.entry(*row).or_default() += events.sqrt();
-        }
-        let mut rows: Vec<(u32, f64)> = sums.into_iter().collect();
-        rows.sort_by(|a, b| b.1.total_cmp(&a.1));
-        rows.truncate(MOST_ROWS);
-        let mut rows: Vec<u32> = rows.into_iter().map(|row| row.0).collect();
-        rows.sort_unstable();
-        LeadingRows(rows)
-    }
-
-    /// The place of a row in the list.
-    fn find(&self, row: u32) -> Option<usize> {
-        self.0.binary_search(&row).ok()
-    }
-
-    /// The roots of the events that leading rows have in a fiber.
-    fn roots(&self, fiber: &Fiber) -> Vec<(u32, f64)> {
-        let root = |&(row, events): &(u32, f64)| Some((self.find(row)? as u32, events.sqrt()));
-        fiber.events.iter().filter_map(root).collect()
+impl Fiber {
+    /// The roots of the events of some rows, with their places among these rows.
+    fn roots(&self, rows: &[u32]) -> Vec<(u32, f64)> {
+        let root = |&(row, events): &(u32, f64)| Some((rows.binary_search(&row).ok()? as u32, events.sqrt()));
+        self.events.iter().filter_map(root).collect()
     }
 }
 
-/// The code of a fiber: groups, and how much the fiber has of each.
-type Code = Vec<(u32, f64)>;
-
-/// Groups that were found, and codes of fibers under them.
+/// Codes of fibers under groups.
 struct GroupCoder {
-    rows: LeadingRows,
-    /// Its dictionary is G: the share of each leading row in each group.
+    /// The rows that have shares in groups, by increasing number.
+    rows: Vec<u32>,
+    /// Its dictionary is G: the share of each of these rows in each group.
     coder: CountCoder,
     /// The share of each group in all fibers.
-    usual: Code,
+    usual: Vec<f64>,
 }
 
 impl GroupCoder {
-    /// Finds groups. None if there are no events.
-    fn new(fibers: &[Fiber], seed: u64) -> Option<GroupCoder> {
-        let rows = LeadingRows::of(fibers);
-        let mut roots = CountFibers::new(rows.0.len());
+    /// A coder for groups with these columns of G, whose sums are what each group has in all.
+    fn new(rows: Vec<u32>, columns: Vec<f64>) -> GroupCoder {
+        let mut usual: Vec<f64> =
+            columns.chunks_exact(rows.len()).map(|column| column.iter().sum()).collect();
+        let total: f64 = usual.iter().sum();
+        usual.iter_mut().for_each(|share| *share /= total);
+        let dictionary = Dictionary::with_unit_sums(rows.len(), columns);
+        GroupCoder { coder: CountCoder::new(&dictionary, &usual), usual, rows }
+    }
+
+    /// Finds groups in fibers. None if there are no events.
+    fn find(fibers: &[Fiber], seed: u64) -> Option<GroupCoder> {
+        let rows = leading_rows(fibers);
+        let mut roots = CountFibers::new(rows.len());
         for fiber in fibers {
-            let column = rows.roots(fiber);
+            let column = fiber.roots(&rows);
             if !column.is_empty() {
                 roots.fibers.push(&column);
                 roots.places.push(fiber.place);
@@ -176,80 +176,150 @@ impl GroupCoder {
         if roots.len() == 0 {
             return None;
         }
-        let find = |count: Option<usize>| start(&roots, count, seed, &Stop::default()).map(|found| found.fit);
-        let fit =
-            find(None).filter(|fit| fit.patterns() <= MOST_GROUPS).or_else(|| find(Some(MOST_GROUPS)))?;
-        let events = &fit.events()[..fit.patterns()];
-        let total: f64 = events.iter().sum();
-        let shares: Vec<f64> = events.iter().map(|events| events / total).collect();
-        let dictionary = Dictionary::with_unit_sums(rows.0.len(), fit.rows.columns());
-        Some(GroupCoder {
-            coder: CountCoder::new(&dictionary, &shares),
-            usual: (0..).zip(shares).collect(),
-            rows,
-        })
+        let fit = fit(&roots, seed);
+        let mut columns = fit.rows.columns();
+        for (column, events) in columns.chunks_exact_mut(rows.len()).zip(fit.events()) {
+            column.iter_mut().for_each(|share| *share *= events);
+        }
+        Some(GroupCoder::new(rows, columns))
     }
 
-    /// The sparse code of a fiber. Without leading rows, it has the usual shares.
-    fn code(&self, fiber: &Fiber) -> Code {
-        let roots = self.rows.roots(fiber);
-        match roots.is_empty() {
-            true => self.usual.clone(),
-            false => self.coder.sparse(&roots, &self.coder.soft(fiber.place, &roots)),
+    /// The same groups for the fibers of the other side, from what each col (or row) has of each group.
+    fn of_other_side(&self, cols: &Division) -> GroupCoder {
+        let (count, total) = (cols.roots.len(), cols.roots.values().flatten().sum::<f64>());
+        let mut columns = vec![0.0; count * self.usual.len()];
+        for (at, roots) in cols.roots.values().enumerate() {
+            // The mean of all groups has the weight of one event in each group, so that no share is zero.
+            let mean = roots.iter().sum::<f64>() / total;
+            (0..)
+                .zip(roots)
+                .for_each(|(group, root): (usize, &f64)| columns[group * count + at] = root + mean);
         }
+        GroupCoder::new(cols.roots.keys().copied().collect(), columns)
     }
 
-    /// Divides the events of a fiber among the groups of its code.
-    fn divide(&self, fiber: &Fiber, code: &[(u32, f64)], sums: &mut Sums) {
-        for &(row, events) in &fiber.events {
-            // Other rows than the leading ones are divided as the col is.
-            let shares = self.rows.find(row).map(|at| self.coder.rows().row(at));
-            let part = |&(group, x): &(u32, f64)| x * shares.map_or(1.0, |shares| shares[group as usize]);
-            let total: f64 = code.iter().map(part).sum();
-            for entry in code {
-                let place = Place { row, col: fiber.place.col };
-                sums.add(entry.0, fiber.place.row, place, events * part(entry) / total);
-            }
+    /// What a fiber has of each group: its sparse code, or the usual shares if none of its rows has shares in groups.
+    fn code(&self, fiber: &Fiber) -> Vec<f64> {
+        let roots = fiber.roots(&self.rows);
+        if roots.is_empty() {
+            return self.usual.clone();
         }
+        let mut code = vec![0.0; self.usual.len()];
+        for (group, x) in self.coder.sparse(&roots, &self.coder.soft(fiber.place, &roots)) {
+            code[group as usize] = x;
+        }
+        code
+    }
+
+    /// Divides the events of all fibers among the groups.
+    fn divide(&self, fibers: &[Fiber]) -> Division {
+        let codes: Vec<Vec<f64>> = fibers.par_iter().with_min_len(64).map(|fiber| self.code(fiber)).collect();
+        let mut division = Division::default();
+        for (fiber, code) in fibers.iter().zip(codes) {
+            let events: f64 = fiber.events.iter().map(|entry| entry.1).sum();
+            let scale = events / code.iter().sum::<f64>();
+            let Place { row: pattern, col } = fiber.place;
+            add(&mut division.roots, col, &code, 1.0);
+            add(&mut division.events, col, &code, scale);
+            add(&mut division.patterns, pattern, &code, scale);
+        }
+        division
     }
 }
 
-/// The events of each group: by row, by col and by pattern.
+/// Fits groups to the roots of events. Their number is the smallest one that predicts hidden cells as well as more do, as
+/// for patterns, but it is bounded.
+fn fit(roots: &CountFibers, seed: u64) -> Mixture {
+    let most = MOST_GROUPS.min(roots.fibers.rows().saturating_sub(1)).min(roots.len()).max(1);
+    let mut top = FIRST_TOP.min(most);
+    let count = loop {
+        let ladder =
+            Ladder::climb(roots, seed, &Stop::default(), |cells, seed| from_mean(cells, top, 1, seed));
+        let count = ladder.scores[ladder.decide().0].0;
+        if 2 * count <= top || top == most {
+            break count;
+        }
+        top = (2 * top).min(most);
+    };
+    let cells = HiddenCells::none(roots);
+    let attempt = |attempt: u64| {
+        let fit = from_mean(&cells, top, count, seed.wrapping_add(attempt << 32)).swap_remove(0);
+        (fit.log_likelihood(&cells), fit)
+    };
+    most_likely((0..TRIES).into_par_iter().map(attempt).collect(), &cells)
+}
+
+/// The rows with the largest sums of roots, by increasing number.
+fn leading_rows(fibers: &[Fiber]) -> Vec<u32> {
+    let mut sums: BTreeMap<u32, (f64, usize)> = BTreeMap::new();
+    for (row, events) in fibers.iter().flat_map(|fiber| &fiber.events) {
+        let sum = sums.entry(*row).or_default();
+        *sum = (sum.0 + events.sqrt(), sum.1 + 1);
+    }
+    let mut rows: Vec<(u32, (f64, usize))> = sums.into_iter().collect();
+    rows.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
+    let mut cells = 0;
+    let leading = rows.iter().take(MOST_ROWS).take_while(|(_, (_, own))| {
+        let fits = cells == 0 || cells + own <= MOST_CELLS;
+        cells += own;
+        fits
+    });
+    let mut rows: Vec<u32> = leading.map(|row| row.0).collect();
+    rows.sort_unstable();
+    rows
+}
+
+/// Values for each group, by the number of a row, of a col or of a pattern.
+type ByGroup = BTreeMap<u32, Vec<f64>>;
+
+/// How the events of fibers are divided among the groups.
 #[derive(Default)]
-struct Sums {
-    rows: BTreeMap<u32, BTreeMap<u32, f64>>,
-    cols: BTreeMap<u32, BTreeMap<u32, f64>>,
-    patterns: BTreeMap<u32, BTreeMap<u32, f64>>,
+struct Division {
+    /// The sum of the codes of each col (or row).
+    roots: ByGroup,
+    /// The number of events that each col (or row) has in each group.
+    events: ByGroup,
+    /// The number of events that each pattern has in each group.
+    patterns: ByGroup,
 }
 
-impl Sums {
-    fn add(&mut self, group: u32, pattern: u32, place: Place, events: f64) {
-        let sides = [(&mut self.rows, place.row), (&mut self.cols, place.col), (&mut self.patterns, pattern)];
-        for (sums, index) in sides {
-            *sums.entry(group).or_default().entry(index).or_default() += events;
-        }
-    }
-
+impl Division {
     /// The groups that have events, those with most events first.
-    fn groups(self, rows: usize, cols: usize, patterns: usize) -> Groups {
-        let events = |group: &u32| self.patterns[group].values().sum::<f64>();
-        let mut order: Vec<(f64, u32)> = self.patterns.keys().map(|group| (events(group), *group)).collect();
-        order.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let ordered = |sums: &BTreeMap<u32, BTreeMap<u32, f64>>, length: usize| {
-            let mut all = Sparse::new(length);
-            for (_, group) in &order {
-                all.push(&sums[group].iter().map(|(index, events)| (*index, *events)).collect::<Vec<_>>());
-            }
-            all
-        };
-        let by_pattern = ordered(&self.patterns, patterns).transpose();
-        let mut shares = Sparse::new(order.len());
-        for column in by_pattern.columns() {
-            let total: f64 = column.iter().map(|entry| entry.1).sum();
-            shares.push(&column.iter().map(|&(group, events)| (group, events / total)).collect::<Vec<_>>());
-        }
-        Groups { rows: ordered(&self.rows, rows), cols: ordered(&self.cols, cols), shares }
+    fn order(&self) -> Vec<usize> {
+        let mut sums = ByGroup::new();
+        self.patterns.values().for_each(|events| add(&mut sums, 0, events, 1.0));
+        let sums = sums.into_values().flatten().enumerate();
+        let mut order: Vec<(usize, f64)> = sums.filter(|entry| entry.1 > 0.0).collect();
+        order.sort_by(|a, b| b.1.total_cmp(&a.1));
+        order.into_iter().map(|entry| entry.0).collect()
     }
+}
+
+/// Adds a multiple of values for each group.
+fn add(sums: &mut ByGroup, index: u32, values: &[f64], scale: f64) {
+    let sums = sums.entry(index).or_insert_with(|| vec![0.0; values.len()]);
+    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += scale * value);
+}
+
+/// The matrix of values (groups x length), with the groups in this order.
+fn matrix(values: &ByGroup, order: &[usize], length: usize) -> Sparse {
+    let mut matrix = Sparse::new(order.len());
+    for index in 0..length as u32 {
+        let values =
+            values.get(&index).into_iter().flat_map(|values| order.iter().map(|group| values[*group]));
+        matrix.push(&(0..).zip(values).filter(|entry| entry.1 > 0.0).collect::<Vec<_>>());
+    }
+    matrix
+}
+
+/// The matrix with columns scaled to sum 1.
+fn unit_sums(matrix: &Sparse) -> Sparse {
+    let mut scaled = Sparse::new(matrix.rows());
+    for column in matrix.columns() {
+        let total: f64 = column.iter().map(|entry| entry.1).sum();
+        scaled.push(&column.iter().map(|&(index, value)| (index, value / total)).collect::<Vec<_>>());
+    }
+    scaled
 }
 
 #[cfg(test)]
@@ -385,8 +455,7 @@ mod tests {
     #[test]
     fn small_tables_have_groups() {
         let none = Groups::find(&codes(3, 5, &[]), 0);
-        assert_eq!((none.rows.cols(), none.shares.rows(), none.shares.cols()), (0, 0, 3));
-        assert_eq!(none, Groups { rows: Sparse::new(5), cols: Sparse::new(5), ..Groups::none(3) });
+        assert_eq!((none.shares.rows(), none.shares.cols()), (0, 3));
         // One event; one row with two cols; two rows with one col.
         for events in
             [&[(1, 4, 2, 1.0)][..], &[(1, 4, 2, 3.0), (1, 4, 3, 1.0)], &[(1, 3, 2, 3.0), (1, 4, 2, 1.0)]]
@@ -416,5 +485,37 @@ mod tests {
         let joined = |row: u32| groups.rows.columns().flatten().filter(move |entry| entry.0 == row);
         assert!((joined(75).map(|entry| entry.1).sum::<f64>() - 4.0).abs() < 1e-12);
         assert_eq!(joined(75).count(), 10);
+    }
+
+    #[test]
+    fn more_rows_than_groups_are_found_in_are_in_groups() {
+        let mut events = school(6, 4);
+        let size = MOST_ROWS as u32 + 200;
+        // Each of many others has an event with everybody of a class.
+        events.extend((60..size).flat_map(|row| (0..10).map(move |col| (0, row, row % 6 * 10 + col, 1.0))));
+        let groups = Groups::find(&codes(2, size as usize, &events), 0);
+        let own: BTreeSet<u32> =
+            groups.shares.column(0).iter().filter(|entry| entry.1 > 0.05).map(|entry| entry.0).collect();
+        let (rows, cols) = (main_groups(&groups.rows, &own), main_groups(&groups.cols, &own));
+        assert_eq!((own.len(), rows.len(), cols.len()), (6, size as usize, 60));
+        for (row, group) in rows {
+            let class = if row < 60 { row / 10 } else { row % 6 };
+            assert_eq!(group, cols[&(10 * class)], "row {row}");
+        }
+    }
+
+    #[test]
+    fn groups_are_found_in_the_rows_with_most_events() {
+        let fiber = |events: Vec<(u32, f64)>| Fiber { place: Place { row: 0, col: 0 }, events };
+        let count = MOST_ROWS as u32 + 5;
+        let rows = leading_rows(&[fiber((0..count).map(|row| (row, f64::from(row % 7 + 1))).collect())]);
+        assert_eq!((rows.len(), rows[0], rows.is_sorted()), (MOST_ROWS, 0, true));
+        // The last five rows with one event.
+        let missing: Vec<u32> = (0..count).filter(|row| rows.binary_search(row).is_err()).collect();
+        assert_eq!(missing, [994, 1001, 1008, 1015, 1022]);
+        // Two rows with more than half of the cells: one of them is left out.
+        let fibers: Vec<Fiber> =
+            (0..MOST_CELLS * 2 / 3).map(|_| fiber(vec![(3, 1.0), (4, 1.0), (9, 4.0)])).collect();
+        assert_eq!(leading_rows(&fibers), [9]);
     }
 }

@@ -42,12 +42,12 @@ pub struct Rung {
 }
 
 /// The log-likelihood of the hidden part of each fiber, for each rotation of hidden cells.
-type Score = Vec<Vec<f64>>;
+pub(crate) type Score = Vec<Vec<f64>>;
 
 /// The scores of fits with different numbers of patterns.
 pub(crate) struct Ladder {
     /// For each rung, the number of patterns and the score.
-    scores: Vec<(usize, Score)>,
+    pub(crate) scores: Vec<(usize, Score)>,
 }
 
 /// Difference of two scores in standard errors.
@@ -77,7 +77,7 @@ fn difference(better: &Score, worse: &Score) -> (f64, f64) {
 impl Ladder {
     /// Fits the patterns of all rungs, with several rotations of hidden cells, and scores them. `fits` returns the fits of
     /// one rotation, for the same numbers of patterns in each.
-    fn climb(
+    pub(crate) fn climb(
         fibers: &CountFibers,
         seed: u64,
         stop: &Stop,
@@ -108,7 +108,7 @@ impl Ladder {
 
     /// The rung that is taken: the lowest one that no rung up to [`AHEAD`] patterns above it significantly exceeds. Also
     /// returns the largest significance with which a rung above the first one exceeds it.
-    fn decide(&self) -> (usize, f64) {
+    pub(crate) fn decide(&self) -> (usize, f64) {
         let mut taken = 0;
         let ahead = |from: usize| {
             let limit = self.scores[from].0 + AHEAD;
@@ -188,14 +188,14 @@ pub(crate) fn start(fibers: &CountFibers, count: Option<usize>, seed: u64, stop:
 }
 
 /// Fits of `top` patterns and fewer, down to `least`.
-fn from_mean(cells: &HiddenCells, top: usize, least: usize, seed: u64) -> Vec<Mixture> {
+pub(crate) fn from_mean(cells: &HiddenCells, top: usize, least: usize, seed: u64) -> Vec<Mixture> {
     let mut fit = Mixture::mean(cells);
     fit.overfill(cells, top, seed);
     fit.merge_down(cells, least)
 }
 
 /// Takes the most likely of several fits, the first of equal ones, and improves it.
-fn most_likely(fits: Vec<(f64, Mixture)>, cells: &HiddenCells) -> Mixture {
+pub(crate) fn most_likely(fits: Vec<(f64, Mixture)>, cells: &HiddenCells) -> Mixture {
     let better = |best: (f64, Mixture), next: (f64, Mixture)| if next.0 > best.0 { next } else { best };
     let mut fit = fits.into_iter().reduce(better).map_or_else(|| Mixture::mean(cells), |best| best.1);
     fit.iterate(cells, LAST_ITERATIONS);
