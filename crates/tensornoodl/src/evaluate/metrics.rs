@@ -324,10 +324,8 @@ pub struct CountOracle {
     features: usize,
     /// The fibers of all tensors.
     fibers: Sparse,
-    /// For every fiber, the patterns of its true code, and the fitted values.
-    codes: Vec<Vec<(u32, f64)>>,
-    /// A (n x m), column by column. Empty before the first fit.
-    shares: Vec<f64>,
+    /// For every fiber, the patterns of its true code.
+    supports: Vec<Vec<u32>>,
     patterns: usize,
 }
 
@@ -343,8 +341,7 @@ impl CountOracle {
         CountOracle {
             features,
             fibers: Sparse::new(features),
-            codes: Vec::new(),
-            shares: Vec::new(),
+            supports: Vec::new(),
             patterns,
         }
     }
@@ -360,40 +357,37 @@ impl CountOracle {
             "tensor and codes must have the features and patterns of the oracle"
         );
         for (at, code) in true_codes.matrix().columns().enumerate() {
-            let fiber: Vec<(u32, f64)> = tensor.entries(at).collect();
-            let events: f64 = fiber.iter().map(|entry| entry.1).sum();
-            self.codes.push(code.iter().map(|entry| (entry.0, events / code.len() as f64)).collect());
-            self.fibers.push(&fiber);
+            self.fibers.push(&tensor.entries(at).collect::<Vec<_>>());
+            self.supports.push(code.iter().map(|entry| entry.0).collect());
         }
     }
 
     /// Fits A and the codes to all tensors so far. Columns of A add up to 1. `None` if a pattern has not been seen.
-    ///
-    /// A fit starts from the one before. The first one starts from patterns that have the same share of all events of a
-    /// fiber.
-    pub fn dictionary(&mut self) -> Option<Dictionary> {
-        if self.shares.is_empty() {
-            let equal = vec![1.0 / self.features as f64; self.features * self.patterns];
-            self.shares = self.iterate(&equal)?;
-        }
+    pub fn dictionary(&self) -> Option<Dictionary> {
+        // The first iteration divides the events of a fiber equally among the patterns of its support.
+        let mut shares = vec![1.0 / self.features as f64; self.features * self.patterns];
+        let equal = |(fiber, support): (&[(u32, f64)], &Vec<u32>)| {
+            let events: f64 = fiber.iter().map(|entry| entry.1).sum();
+            support.iter().map(|&i| (i, events / support.len() as f64)).collect()
+        };
+        let mut codes: Vec<Vec<(u32, f64)>> = self.fibers.columns().zip(&self.supports).map(equal).collect();
         for _ in 0..Self::MAX_ITERATIONS {
-            let next = self.iterate(&self.shares.clone())?;
-            let change: f64 = next.iter().zip(&self.shares).map(|(a, b)| (a - b) * (a - b)).sum();
-            let size = dot(&next, &next);
-            self.shares = next;
-            if change <= Self::SETTLED * Self::SETTLED * size {
+            let next = self.iterate(&shares, &mut codes)?;
+            let change: f64 = next.iter().zip(&shares).map(|(a, b)| (a - b) * (a - b)).sum();
+            shares = next;
+            if change <= Self::SETTLED * Self::SETTLED * dot(&shares, &shares) {
                 break;
             }
         }
-        Some(Dictionary::with_unit_sums(self.features, self.shares.clone()))
+        Some(Dictionary::with_unit_sums(self.features, shares))
     }
 
     /// One iteration: x_i <- x_i sum_f A_fi y_f / l_f for every fiber, and A_fi <- sum of A_fi x_i y_f / l_f over all
     /// fibers, with columns scaled to sum 1. `None` if a column is zero.
-    fn iterate(&mut self, shares: &[f64]) -> Option<Vec<f64>> {
+    fn iterate(&self, shares: &[f64], codes: &mut [Vec<(u32, f64)>]) -> Option<Vec<f64>> {
         let n = self.features;
         let mut sums = vec![0.0; shares.len()];
-        for (fiber, code) in self.fibers.columns().zip(&mut self.codes) {
+        for (fiber, code) in self.fibers.columns().zip(codes) {
             let mut next = vec![0.0; code.len()];
             for &(feature, y) in fiber {
                 let at = |i: u32| i as usize * n + feature as usize;
