@@ -2,18 +2,21 @@
 //!
 //! ```text
 //! y_f ~ Poisson(l_f),  l = A x    the N events of a fiber; A_fi >= 0 is the share of feature f in pattern i, x_i >= 0
-//! x_i <- (a + x_i sum_f A_fi y_f / l_f) / (a / (N w_i) + 1)         expectation-maximization
+//! x_i <- x_i sum_f A_fi y_f / l_f    expectation-maximization, over the patterns i of a support
+//! p ~ w exp(log-likelihood of y - c (size of the support - 1))    the probability of a support
+//!     c = z^2 / 2 + ln(N) / 2; w: the mean over the code of the usual shares w_i of its patterns; z: SIGNIFICANCE
 //! ```
 //!
 //! This is stage I with the Kullback-Leibler divergence in the place of squares. Each event is divided among the
-//! patterns in proportion to A_fi x_i, and a code is the number of events that a pattern gets. The prior has the weight of
-//! `a` events: without any evidence, pattern i has its usual share w_i of the events of a fiber. Where fibers of the same
-//! row and col are known from earlier steps, w_i is the share that they lead to expect ([`PlaceShares`]): a place with a
-//! few events borrows from its row and col.
+//! patterns in proportion to A_fi x_i, and a code is the number of events that a pattern gets.
 //!
-//! These soft codes have an entry for every pattern. The sparse code keeps a pattern only if leaving it out makes the
-//! fiber significantly less likely ([`SIGNIFICANCE`]): the counterpart of the hard threshold. The problem is concave, so
-//! the result does not depend on a start.
+//! Which patterns a fiber has is not known. Many supports may explain it, and each further pattern must explain more than
+//! chance does: the counterpart of the hard threshold. The code of a fiber is the one on its most probable support. Stage
+//! III learns from all of them, each with its probability. A code on all patterns would not do: it gives some events of
+//! every fiber to patterns that the fiber does not have, and then more fibers do not make A better.
+//!
+//! The usual shares w_i are those of all fibers. Where fibers of the same row and col are known from earlier steps, half
+//! of them is what these lead to expect ([`PlaceShares`]): a place with a few events borrows from its row and col.
 
 use std::collections::BTreeMap;
 
@@ -40,8 +43,14 @@ const SETTLED: f64 = 1e-5;
 /// Iterations of a code after one of its patterns was left out.
 const REFIT_ITERATIONS: usize = 12;
 
-/// Entries of a soft code below this share of the events are left out without a test.
+/// Entries of a soft code below this share of the events are in no support of several patterns.
 const NEGLIGIBLE: f64 = 1e-3;
+
+/// Supports that are less probable than the best one by this factor, as a logarithm, are left out.
+const IMPROBABLE: f64 = 7.0;
+
+/// The part of the usual shares at a place that its row and col determine.
+const PLACE_PART: f64 = 0.5;
 
 /// Number of lanes that rows are padded to, so that loops over patterns fill vector registers.
 const LANES: usize = 4;
@@ -163,7 +172,7 @@ impl PlaceShares {
         add(&mut self.cols, place.col);
     }
 
-    /// The expected shares of the patterns at a place, padded, where `weights` are their shares in all events. None if
+    /// The expected shares of the patterns at a place, where `weights` are their shares in all events. None if
     /// neither the row nor the col is known.
     fn at(&self, place: Place, weights: &[f64]) -> Option<Vec<f64>> {
         let (row, col) = (self.rows.get(&place.row), self.cols.get(&place.col));
@@ -212,17 +221,30 @@ impl CountCoder {
         &self.rows
     }
 
-    /// Returns the soft code of the fiber at a place, padded.
+    /// The usual shares of the patterns at a place, and the weight of the prior that has them, in events.
+    fn usual(&self, place: Place) -> (Vec<f64>, f64) {
+        let mix = |(own, all): (f64, &f64)| PLACE_PART * own + (1.0 - PLACE_PART) * all;
+        match self.places.at(place, &self.weights) {
+            Some(own) => (own.into_iter().zip(&self.weights).map(mix).collect(), PRIOR_PLACE),
+            None => (self.weights.clone(), PRIOR_CODE),
+        }
+    }
+
+    /// Returns the soft code of the fiber at a place, padded: a code on all patterns, with a prior of the usual shares.
+    ///
+    /// ```text
+    /// x_i <- (a + x_i sum_f A_fi y_f / l_f) / (a / (N w_i) + 1)    a: the weight of the prior
+    /// ```
+    ///
+    /// The problem is concave, so the result does not depend on a start.
     pub(crate) fn soft(&self, place: Place, fiber: &[(u32, f64)]) -> Vec<f64> {
+        let (usual, prior) = self.usual(place);
         let events: f64 = fiber.iter().map(|entry| entry.1).sum();
         let (m, stride) = (self.rows.patterns, self.rows.stride);
-        let (weights, prior) = match self.places.at(place, &self.weights) {
-            Some(weights) => (&weights.clone(), PRIOR_PLACE),
-            None => (&self.weights, PRIOR_CODE),
-        };
         let (mut code, mut shares) = (vec![0.0; stride], vec![0.0; stride]);
-        code[..m].iter_mut().zip(weights).for_each(|(x, weight)| *x = events * weight);
-        let rates: Vec<f64> = weights.iter().map(|weight| 1.0 + prior / (events * weight)).collect();
+        // From a start near zero, an entry would grow so slowly that it seems settled.
+        code[..m].fill(events / m as f64);
+        let rates: Vec<f64> = usual.iter().map(|share| 1.0 + prior / (events * share)).collect();
         with_simd(
             #[inline(always)]
             || {
@@ -243,33 +265,52 @@ impl CountCoder {
         code
     }
 
-    /// Returns the sparse code of a fiber, given its soft code: patterns are left out, the smallest first, as long as
-    /// that does not make the fiber significantly less likely. At least one pattern stays, and the entries add up to the
-    /// number of events.
-    pub(crate) fn sparse(&self, fiber: &[(u32, f64)], soft: &[f64]) -> Vec<(u32, f64)> {
-        let events: f64 = fiber.iter().map(|entry| entry.1).sum();
-        let order = |code: &[f64]| (0..code.len()).max_by(|&i, &j| code[i].total_cmp(&code[j])).unwrap_or(0);
-        let soft = &soft[..self.rows.patterns];
-        let largest = order(soft);
-        let kept = (0..soft.len()).filter(|&i| i == largest || soft[i] > NEGLIGIBLE * events);
-        let mut code = Support::new(&self.rows, fiber, kept.collect(), soft);
-        code.iterate(REFIT_ITERATIONS);
-        let mut likelihood = code.log_likelihood();
-        while code.patterns.len() > 1 {
-            let smallest =
-                (0..code.patterns.len()).min_by(|&i, &j| code.values[i].total_cmp(&code.values[j]));
-            let mut fewer = code.without(smallest.unwrap_or(0));
-            fewer.iterate(REFIT_ITERATIONS);
-            let next = fewer.log_likelihood();
-            if likelihood - next > SIGNIFICANCE * SIGNIFICANCE / 2.0 {
-                break;
-            }
-            (code, likelihood) = (fewer, next);
+    /// Returns the codes of the fiber at a place on the supports that may explain it, the most probable one first: each
+    /// pattern alone, and the patterns of the soft code, of which the smallest is left out again and again. Empty without
+    /// patterns.
+    pub(crate) fn codes(&self, place: Place, fiber: &[(u32, f64)]) -> Vec<ProbableCode> {
+        if self.rows.patterns == 0 {
+            return Vec::new();
         }
-        let total: f64 = code.values.iter().sum();
-        let entries = code.patterns.iter().zip(&code.values).map(|(&i, x)| (i as u32, x * events / total));
-        entries.filter(|entry| entry.1 > 0.0).collect()
+        let (usual, _) = self.usual(place);
+        let soft = self.soft(place, fiber);
+        let events: f64 = fiber.iter().map(|entry| entry.1).sum();
+        let cost = (SIGNIFICANCE * SIGNIFICANCE + events.max(1.0).ln()) / 2.0;
+        let mut likelihoods = vec![events * events.ln() - events; self.rows.patterns];
+        for &(feature, y) in fiber {
+            let row = self.rows.row(feature as usize);
+            likelihoods.iter_mut().zip(row).for_each(|(sum, a)| *sum += y * a.max(LEAST).ln());
+        }
+        let alone = |(i, likelihood): (usize, &f64)| (likelihood + usual[i].ln(), vec![(i as u32, events)]);
+        let mut scored: Vec<(f64, Vec<(u32, f64)>)> = likelihoods.iter().enumerate().map(alone).collect();
+        let candidates = (0..self.rows.patterns).filter(|&i| soft[i] > NEGLIGIBLE * events);
+        let mut support = Support::new(&self.rows, fiber, candidates.collect(), &soft);
+        while support.patterns.len() > 1 {
+            support.iterate(REFIT_ITERATIONS);
+            let entries = support.patterns.iter().zip(&support.values);
+            let share = entries.clone().map(|(&i, x)| usual[i] * x).sum::<f64>() / events;
+            let further = (support.patterns.len() - 1) as f64;
+            let score = support.log_likelihood() - cost * further + share.max(LEAST_SHARE).ln();
+            scored.push((score, entries.map(|(&i, x)| (i as u32, *x)).collect()));
+            support = support.without_smallest();
+        }
+        let best = scored.iter().map(|scored| scored.0).fold(f64::NEG_INFINITY, f64::max);
+        scored.retain(|scored| scored.0 > best - IMPROBABLE);
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let total: f64 = scored.iter().map(|scored| (scored.0 - best).exp()).sum();
+        let probable =
+            |(score, code): (f64, _)| ProbableCode { probability: (score - best).exp() / total, code };
+        scored.into_iter().map(probable).collect()
     }
+}
+
+/// The code of a fiber on one of the supports that may explain it.
+#[derive(Debug, Clone)]
+pub(crate) struct ProbableCode {
+    /// The probability that the fiber has the patterns of this support.
+    pub(crate) probability: f64,
+    /// The code, by increasing pattern. Its entries add up to the number of events.
+    pub(crate) code: Vec<(u32, f64)>,
 }
 
 /// The code of one fiber on some of the patterns, without a prior.
@@ -293,17 +334,19 @@ impl<'a> Support<'a> {
         Support { fiber, shares: fiber.iter().flat_map(row).collect(), values, patterns }
     }
 
-    /// The same code without one of its patterns, whose events go to the others in proportion.
-    fn without(&self, at: usize) -> Support<'a> {
+    /// The same code without its smallest entry, whose events go to the others in proportion.
+    fn without_smallest(&self) -> Support<'a> {
+        let smallest =
+            (0..self.values.len()).min_by(|&i, &j| self.values[i].total_cmp(&self.values[j])).unwrap_or(0);
         let left_out = |values: &[f64]| -> Vec<f64> {
-            let kept = values.iter().enumerate().filter(|(i, _)| i % self.patterns.len() != at);
+            let kept = values.iter().enumerate().filter(|(i, _)| i % self.patterns.len() != smallest);
             kept.map(|(_, value)| *value).collect()
         };
         let mut values = left_out(&self.values);
         let (total, kept): (f64, f64) = (self.values.iter().sum(), values.iter().sum());
         values.iter_mut().for_each(|x| *x *= if kept > 0.0 { total / kept } else { 0.0 });
         let mut patterns = self.patterns.clone();
-        patterns.remove(at);
+        patterns.remove(smallest);
         Support { fiber: self.fiber, patterns, values, shares: left_out(&self.shares) }
     }
 
@@ -318,10 +361,6 @@ impl<'a> Support<'a> {
 
     /// Runs this many iterations of expectation-maximization.
     fn iterate(&mut self, iterations: usize) {
-        if let [x] = self.values.as_mut_slice() {
-            *x = self.fiber.iter().map(|entry| entry.1).sum();
-            return;
-        }
         for _ in 0..iterations {
             let mut divided = vec![0.0; self.values.len()];
             for (row, y) in self.rows() {

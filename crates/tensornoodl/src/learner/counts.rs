@@ -130,8 +130,9 @@ impl Counts {
         if self.discovery.last_step() < step.step {
             self.discovery.add(step.step, fibers);
         }
-        let growth =
-            timed(&mut times.search, || self.discovery.grow(&common.dictionary, &self.statistics.patterns));
+        let growth = timed(&mut times.search, || {
+            self.discovery.grow(&common.dictionary, &self.statistics.patterns, common.params.forgetting)
+        });
         if let Some(growth) = growth {
             self.adopt(common, growth);
         }
@@ -260,7 +261,7 @@ impl Pass {
                 }
                 let coded = encode_wave(coder, &fibers, wave);
                 self.sums.add(coder, &coded);
-                coded.iter().for_each(|coded| self.codes.push(&coded.code));
+                coded.iter().for_each(|coded| self.codes.push(coded.code()));
             }
             self.places.extend_from_slice(&fibers.places);
             self.fibers.append(&fibers);
@@ -273,25 +274,14 @@ impl Pass {
 fn encode_all(coder: &CountCoder, fibers: &CountFibers, stop: &Stop) -> Sparse {
     let mut codes = Sparse::new(coder.rows().patterns());
     for wave in (0..fibers.len()).collect::<Vec<_>>().chunks(WAVE).take_while(|_| !stop.is_set()) {
-        encode_wave(coder, fibers, wave).iter().for_each(|coded| codes.push(&coded.code));
+        encode_wave(coder, fibers, wave).iter().for_each(|coded| codes.push(coded.code()));
     }
     codes
 }
 
 /// The codes of some fibers.
 fn encode_wave(coder: &CountCoder, fibers: &CountFibers, wave: &[usize]) -> Vec<CodedFiber> {
-    let encode = |&at: &usize| {
-        let fiber = fibers.fibers.column(at).to_vec();
-        let (soft, code) = match coder.rows().patterns() {
-            0 => (vec![0.0; coder.rows().stride()], Vec::new()),
-            _ => {
-                let soft = coder.soft(fibers.places[at], &fiber);
-                let code = coder.sparse(&fiber, &soft);
-                (soft, code)
-            }
-        };
-        CodedFiber { fiber, soft, code }
-    };
+    let encode = |&at: &usize| CodedFiber::new(coder, fibers.places[at], fibers.fibers.column(at));
     wave.par_iter().with_min_len(64).map(encode).collect()
 }
 

@@ -1,7 +1,8 @@
 //! Stage III for counts: online expectation-maximization.
 //!
 //! ```text
-//! S_fi += sum_q A_fi x_iq y_fq / l_fq    the events of feature f that pattern i has, over the fibers q of a tensor
+//! S_fi += sum_q A_fi x_iq y_fq / l_fq    the events of feature f that pattern i has, over the fibers q of a tensor: the
+//!                                        mean over the supports of a fiber, by their probability
 //! A_fi  = S_fi + mean_f, columns scaled to sum 1
 //! ```
 //!
@@ -15,9 +16,10 @@
 use rayon::prelude::*;
 
 use crate::data::dictionary::Dictionary;
-use crate::encode::counts::{CountCoder, LEAST, expected, log_likelihood};
+use crate::encode::counts::{CountCoder, LEAST, ProbableCode, log_likelihood};
 use crate::parallel::exact_sum::{ExactSums, sum_over_ranks};
 use crate::parallel::team::Team;
+use crate::shape::Place;
 
 /// The unit of sums over the fibers of one tensor, in events.
 const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
@@ -117,10 +119,29 @@ pub(crate) struct EventSums {
 pub(crate) struct CodedFiber {
     /// The events of the fiber, by features.
     pub(crate) fiber: Vec<(u32, f64)>,
-    /// The soft code, padded.
-    pub(crate) soft: Vec<f64>,
-    /// The sparse code.
-    pub(crate) code: Vec<(u32, f64)>,
+    /// The codes on the supports that may explain it, the most probable one first. Empty without patterns.
+    pub(crate) codes: Vec<ProbableCode>,
+}
+
+impl CodedFiber {
+    /// Codes the fiber at a place.
+    pub(crate) fn new(coder: &CountCoder, place: Place, fiber: &[(u32, f64)]) -> CodedFiber {
+        CodedFiber { fiber: fiber.to_vec(), codes: coder.codes(place, fiber) }
+    }
+
+    /// The code of the fiber: the one on the most probable support.
+    pub(crate) fn code(&self) -> &[(u32, f64)] {
+        self.codes.first().map_or(&[], |probable| &probable.code)
+    }
+
+    /// The mean of the codes over all supports, for this many patterns.
+    pub(crate) fn mean_code(&self, patterns: usize) -> Vec<f64> {
+        let mut mean = vec![0.0; patterns];
+        for ProbableCode { probability, code } in &self.codes {
+            code.iter().for_each(|&(i, x)| mean[i as usize] += probability * x);
+        }
+        mean
+    }
 }
 
 impl EventSums {
@@ -144,10 +165,13 @@ impl EventSums {
         let add_fiber = |(mut events, mut features): (Vec<i64>, Vec<i64>), coded: &CodedFiber| {
             for &(feature, y) in &coded.fiber {
                 let row = coder.rows().row(feature as usize);
-                let ratio = y / expected(row, &coded.soft).max(LEAST) / UNIT;
                 let sums = &mut events[feature as usize * m..][..m];
-                for ((sum, a), x) in sums.iter_mut().zip(row).zip(&coded.soft) {
-                    *sum += (ratio * a * x).round() as i64;
+                for ProbableCode { probability, code } in &coded.codes {
+                    let expected: f64 = code.iter().map(|&(i, x)| row[i as usize] * x).sum();
+                    let ratio = probability * y / expected.max(LEAST) / UNIT;
+                    for &(i, x) in code {
+                        sums[i as usize] += (ratio * row[i as usize] * x).round() as i64;
+                    }
                 }
                 features[feature as usize] += (y / UNIT).round() as i64;
             }
@@ -166,7 +190,7 @@ impl EventSums {
             let total: f64 = coded.fiber.iter().map(|entry| entry.1).sum();
             let cells = coded.fiber.iter().map(|(_, y)| y * y.ln()).sum::<f64>();
             let mut code = vec![0.0; coder.rows().stride()];
-            coded.code.iter().for_each(|&(i, x)| code[i as usize] = x);
+            coded.code().iter().for_each(|&(i, x)| code[i as usize] = x);
             [cells, total * total.ln(), log_likelihood(coder.rows(), &coded.fiber, &code)]
         };
         let scores: Vec<[f64; 3]> = fibers.par_iter().with_min_len(256).map(score).collect();
@@ -176,8 +200,8 @@ impl EventSums {
         }
         for coded in fibers {
             self.sizes[0] += 1;
-            self.sizes[1] += coded.code.len() as i64;
-            for &(i, x) in &coded.code {
+            self.sizes[1] += coded.code().len() as i64;
+            for &(i, x) in coded.code() {
                 self.activity[i as usize] += 1;
                 self.strengths[i as usize] += (x * x.sqrt() / STRENGTH_UNIT).round() as i64;
             }

@@ -205,8 +205,8 @@ impl GroupCoder {
             return self.usual.clone();
         }
         let mut code = vec![0.0; self.usual.len()];
-        for (group, x) in self.coder.sparse(&roots, &self.coder.soft(fiber.place, &roots)) {
-            code[group as usize] = x;
+        if let Some(probable) = self.coder.codes(fiber.place, &roots).first() {
+            probable.code.iter().for_each(|&(group, x)| code[group as usize] = x);
         }
         code
     }

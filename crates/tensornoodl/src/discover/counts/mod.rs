@@ -20,6 +20,8 @@ pub(crate) mod ladder;
 pub(crate) mod mixture;
 pub(crate) mod pool;
 
+use rayon::prelude::*;
+
 use crate::data::dictionary::Dictionary;
 use crate::data::tensor::Tensor;
 use crate::discover::counts::hidden::{CountFibers, HiddenCells};
@@ -31,7 +33,7 @@ use crate::encode::counts::{self, CountCoder, FeatureRows, PlaceShares};
 use crate::error::Error;
 use crate::parallel::message;
 use crate::parallel::team::Team;
-use crate::update::counts::MOST_EVENTS;
+use crate::update::counts::{CodedFiber, EventSums, MOST_EVENTS, Statistics};
 
 /// The significance of all decisions of the counts model, in standard errors.
 pub const SIGNIFICANCE: f64 = counts::SIGNIFICANCE;
@@ -39,6 +41,12 @@ pub const SIGNIFICANCE: f64 = counts::SIGNIFICANCE;
 /// A pattern with less than this part of an even share of the events is spare: it is looked for again if the number of
 /// patterns is given.
 const SPARE: f64 = 0.01;
+
+/// Maximum number of iterations that fit patterns to the fibers of the pool after a search.
+const REFINE_ITERATIONS: usize = 6;
+
+/// These iterations end when the patterns change by less than this, relative to their size.
+const REFINED: f64 = 1e-3;
 
 /// State of the search for patterns of counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -156,8 +164,8 @@ impl CountDiscovery {
         self.new_events = 0.0;
         self.evidence = vec![found.significance; found.fit.patterns()];
         self.rungs = found.rungs;
-        let past = FeatureRows::new(n, found.fit.patterns());
-        Some(Growth::new(&found.fit, &past))
+        let growth = Growth::new(&found.fit, &FeatureRows::new(n, found.fit.patterns()));
+        Some(self.refine(growth, &vec![0.0; n * found.fit.patterns()], 0.0))
     }
 
     /// The number of patterns, if it is given.
@@ -175,7 +183,12 @@ impl CountDiscovery {
 
     /// Looks for patterns beside those of the dictionary, whose statistics are `statistics` (n x m). While the pool has
     /// all fibers of all steps, the known patterns are fitted to it again. None if nothing changes.
-    pub(crate) fn grow(&mut self, dictionary: &Dictionary, statistics: &[f64]) -> Option<Growth> {
+    pub(crate) fn grow(
+        &mut self,
+        dictionary: &Dictionary,
+        statistics: &[f64],
+        forgetting: f64,
+    ) -> Option<Growth> {
         let due = self.new_events * pool::TESTS_PER_POOL >= self.pool.events();
         if self.params.stop.is_set() || !(due || self.pool.is_complete()) {
             return None;
@@ -195,16 +208,72 @@ impl CountDiscovery {
         if further == 0 && !self.pool.is_complete() {
             return None;
         }
+        let known_now = Growth { columns: dictionary.values().to_vec(), statistics: statistics.to_vec() };
+        // What earlier steps than those of the pool have in the statistics.
+        let mut past = vec![0.0; n * m];
+        if !self.pool.is_complete() {
+            let own = self.pool_statistics(&known_now, forgetting);
+            past = statistics.iter().zip(&own.patterns).map(|(all, own)| (all - own).max(0.0)).collect();
+        }
+        if further == 0 {
+            return Some(self.refine(known_now, &past, forgetting));
+        }
         let fit = extend(&fibers, &known, further, self.seed());
         self.evidence.resize(fit.patterns(), self.last_significance);
-        if further > 0 {
-            self.last_significance = 0.0;
-        }
-        let mut past = FeatureRows::new(n, fit.patterns());
+        self.last_significance = 0.0;
+        spares.iter().for_each(|spare| past[spare * n..][..n].fill(0.0));
+        past.resize(n * fit.patterns(), 0.0);
+        let mut known_past = FeatureRows::new(n, fit.patterns());
         for feature in 0..n {
-            past.row_mut(feature)[..kept.len()].copy_from_slice(&known.past.row(feature)[..kept.len()]);
+            known_past.row_mut(feature)[..kept.len()].copy_from_slice(&known.past.row(feature)[..kept.len()]);
         }
-        Some(Growth::new(&fit, &past).in_places(n, &kept))
+        Some(self.refine(Growth::new(&fit, &known_past).in_places(n, &kept), &past, forgetting))
+    }
+
+    /// Fits patterns to the fibers of the pool by the codes and sums that a step makes. `past` (n x m) is what earlier
+    /// steps have in the statistics.
+    fn refine(&self, mut growth: Growth, past: &[f64], forgetting: f64) -> Growth {
+        for _ in 0..REFINE_ITERATIONS {
+            let mut statistics = self.pool_statistics(&growth, forgetting);
+            statistics.patterns.iter_mut().zip(past).for_each(|(own, past)| *own += past);
+            let columns = statistics.dictionary().values().to_vec();
+            let (change, size) = growth
+                .columns
+                .iter()
+                .zip(&columns)
+                .fold((0.0, 0.0), |(change, size), (a, b)| (change + (a - b) * (a - b), size + b * b));
+            growth = Growth { columns, statistics: statistics.patterns };
+            if change < REFINED * REFINED * size {
+                break;
+            }
+        }
+        growth
+    }
+
+    /// The statistics of the fibers in the pool. In each step, a place is expected to have what the steps before it in the
+    /// pool had in its row and col.
+    fn pool_statistics(&self, patterns: &Growth, forgetting: f64) -> Statistics {
+        let n = self.pool.features();
+        let m = patterns.columns.len() / n;
+        let dictionary = Dictionary::with_unit_sums(n, patterns.columns.clone());
+        let before = Statistics { patterns: patterns.statistics.clone(), features: vec![0.0; n] };
+        let mut statistics = Statistics { patterns: vec![0.0; n * m], features: vec![0.0; n] };
+        let mut places = PlaceShares::default();
+        for fibers in self.pool.steps() {
+            let coder = CountCoder::new(&dictionary, &before.shares()).expecting(places.clone());
+            let encode = |at: usize| CodedFiber::new(&coder, fibers.places[at], fibers.fibers.column(at));
+            let coded: Vec<CodedFiber> =
+                (0..fibers.len()).into_par_iter().with_min_len(64).map(encode).collect();
+            let mut sums = EventSums::new(n, m);
+            sums.add(&coder, &coded);
+            statistics = statistics.add(&sums, forgetting);
+            fibers
+                .places
+                .iter()
+                .zip(&coded)
+                .for_each(|(place, coded)| places.add(*place, &coded.mean_code(m)));
+        }
+        statistics
     }
 
     /// Returns the number of further patterns of the pool. It is 0 unless the test before was significant too, or this

@@ -47,6 +47,11 @@ impl Pool {
         self.features == features && self.zeros <= u64::BITS && self.steps.iter().all(|step| sound(&step.1))
     }
 
+    /// n, the number of features.
+    pub(crate) fn features(&self) -> usize {
+        self.features
+    }
+
     /// Whether the pool has all fibers of all steps so far.
     pub(crate) fn is_complete(&self) -> bool {
         self.complete
@@ -89,6 +94,11 @@ impl Pool {
 
     fn cells(&self) -> usize {
         self.steps.iter().map(|step| step.1.fibers.nnz()).sum()
+    }
+
+    /// The fibers of each step, from the oldest to the latest.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &CountFibers> {
+        self.steps.iter().map(|step| &step.1)
     }
 
     /// The fibers of all steps, added up by place and ordered by place.
