@@ -178,8 +178,12 @@ fn check_of_counts_shows_verdicts_and_the_ladder() {
     let text = fs::read_to_string(&table).unwrap();
     let bursts = folder.join("bursts.csv");
     let lines: Vec<&str> = text.lines().collect();
-    let repeated: String =
-        lines[1..].iter().step_by(20).flat_map(|line| [*line; 20]).map(|line| line.to_owned() + "\n").collect();
+    let repeated: String = lines[1..]
+        .iter()
+        .step_by(20)
+        .flat_map(|line| [*line; 20])
+        .map(|line| line.to_owned() + "\n")
+        .collect();
     fs::write(&bursts, format!("{}\n{repeated}", lines[0])).unwrap();
     let words = stdout(&noodl(&format!("check {} {AXES}", bursts.display())));
     assert!(words.contains("poor  bursts") && words.contains("try --recipe log2"), "{words}");
@@ -216,10 +220,13 @@ fn a_model_keeps_its_evidence() {
 fn stability_is_measured_and_kept() {
     let folder = folder("stability_is_measured_and_kept");
     let (table, model) = (year(&folder), folder.join("m.safetensors"));
-    for (kind, seeds) in [("counts", "seeds agree: 1.00 (3, 3 patterns); halves agree: "), ("exact", "seeds agree: ")] {
+    for (kind, seeds) in
+        [("counts", "seeds agree: 1.00 (3, 3 patterns); halves agree: "), ("exact", "seeds agree: ")]
+    {
         let args = format!("{table} {AXES} --model {kind} --stability 2");
         let (code, words, _) = learn(&args, &model);
-        let sentence = words.lines().find(|line| line.starts_with(seeds)).unwrap_or_else(|| panic!("{words}"));
+        let sentence =
+            words.lines().find(|line| line.starts_with(seeds)).unwrap_or_else(|| panic!("{words}"));
         assert!(code == 0 && sentence.contains("halves agree: "), "{words}");
         for command in ["show", "show --evidence"] {
             let shown = stdout(&noodl(&format!("{command} {}", model.display())));
