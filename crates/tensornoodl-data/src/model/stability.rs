@@ -32,7 +32,8 @@ pub struct Repeat {
 }
 
 impl Stability {
-    /// Measures the stability of the patterns of a model, which were learned with `seed`: learns again with `seeds` other seeds, and from both halves of the places.
+    /// Measures the stability of the patterns of a model, which were learned with `seed`: learns again with `seeds` other
+    /// seeds, and from both halves of the places.
     ///
     /// `learn(seed, half)` returns the patterns that are learned from the table of the model with this seed, in the way
     /// of the model, or none if there are none: from all places, or only from those whose
@@ -52,18 +53,18 @@ impl Stability {
             (None, None) => Ok(1.0),
             _ => Ok(0.0),
         };
-        let patterns = |found: &Option<Dictionary>| found.as_ref().map_or(0, Dictionary::patterns);
+        let count = |found: &Option<Dictionary>| found.as_ref().map_or(0, Dictionary::patterns);
         let mut repeats = Vec::new();
         for further in 1..=seeds as u64 {
             let seed = seed.wrapping_add(further);
             let other = learn(seed, None)?;
-            repeats.push(Repeat { seed, patterns: patterns(&other), agreement: agreement(&own, &other)? });
+            repeats.push(Repeat { seed, patterns: count(&other), agreement: agreement(&own, &other)? });
         }
-        let halves = [learn(model.card.seed, Some(0))?, learn(model.card.seed, Some(1))?];
+        let halves = [learn(seed, Some(0))?, learn(seed, Some(1))?];
         Ok(Stability {
             seeds: repeats,
             halves_agreement: agreement(&halves[0], &halves[1])?,
-            halves: [patterns(&halves[0]), patterns(&halves[1])],
+            halves: [count(&halves[0]), count(&halves[1])],
         })
     }
 
