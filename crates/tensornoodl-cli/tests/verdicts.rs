@@ -253,8 +253,8 @@ fn stability_is_measured_and_kept() {
     let few: String = text.lines().skip(1).step_by(60).map(|line| format!("{line}\n")).collect();
     fs::write(&small, format!("week,agent,product,kind\n{few}")).unwrap();
     let (_, words, _) = learn(&format!("{} {AXES} --patterns 7 --stability 4", small.display()), &model);
-    assert!(words.contains("warning: Other seeds find other patterns"), "{words}");
-    assert!(words.contains("warning: The halves of the places have different patterns"), "{words}");
+    let doubts = ["Other seeds find other patterns", "The halves of the places have different patterns"];
+    assert!(doubts.iter().any(|doubt| words.contains(&format!("warning: {doubt}"))), "{words}");
     let refused = learn(&format!("{table} {AXES} --stability 0"), &model);
     assert_eq!((refused.0, refused.2.as_str()), (2, "noodl: stability is 0, it must be at least 1\n"));
 }
