@@ -35,9 +35,10 @@ pub struct PresenceScore {
 }
 
 impl PresenceScore {
-    /// Whether the gain is significant.
+    /// Whether the gain is significant twice over. Three tables are compared with the first one, often on a few events, and
+    /// a table that is damped for no reason shows less.
     pub fn is_significant(&self) -> bool {
-        self.gain > crate::encode::counts::SIGNIFICANCE * self.error
+        self.gain > 2.0 * crate::encode::counts::SIGNIFICANCE * self.error
     }
 }
 
