@@ -495,22 +495,24 @@ impl Model {
         })
     }
 
-    /// The groups of rows and cols that share a pattern in the last step: the share of each, its rows with factors,
-    /// its cols with factors, and the known group that most members belong to, with the number of other members and
-    /// of all members.
+    /// The groups of rows and cols that share a pattern in the last step, or for counts in the latest steps: the number
+    /// and the share of each, its rows with factors, its cols with factors, and the known group that most members belong
+    /// to, with the number of other members and of all members.
     #[expect(clippy::type_complexity, reason = "a row of a table")]
     fn groups(
         &self,
         py: Python<'_>,
         pattern: usize,
-    ) -> PyResult<Vec<(f64, Vec<(String, f64)>, Vec<(String, f64)>, Option<(String, usize, usize)>)>> {
+    ) -> PyResult<Vec<(usize, f64, Vec<(String, f64)>, Vec<(String, f64)>, Option<(String, usize, usize)>)>> {
         self.read(py, |model| {
             let named = |members: Vec<(usize, f64)>, labels: &[String]| {
                 members.into_iter().map(|(index, value)| (labels[index].clone(), value)).collect()
             };
-            let groups = model.groups(pattern).into_iter().map(|group| {
+            // The groups of counts are found when they are asked for first.
+            let groups = py.detach(|| model.groups(pattern)).into_iter().map(|group| {
                 let (rows, cols) = (named(group.rows, &model.card.rows), named(group.cols, &model.card.cols));
-                (group.share, rows, cols, group.known.map(|known| (known.name, known.others, known.size)))
+                let known = group.known.map(|known| (known.name, known.others, known.size));
+                (group.number, group.share, rows, cols, known)
             });
             Ok(groups.collect())
         })

@@ -102,6 +102,11 @@ def test_groups_are_found_and_compared(mail: pd.DataFrame) -> None:
     assert sorted(str(group.known) for group in first) == ["A", "B", "C"]
     assert [group.others for group in first] == [0, 0, 0]
     assert all(len(group.rows) == 8 for group in first)
+    assert sorted(group.number for group in first) == [1, 2, 3]
+    # Everybody with events is in a group, with all events of the mail.
+    everybody = {name for group in first for name, _ in group.rows}
+    assert everybody == set(events.rows) and all(group.share > 0.99 for group in first)
+    assert sum(weight for group in first for _, weight in group.rows) == pytest.approx(len(mail) - 1)
 
 
 def test_whole_numbers_stored_as_floats_keep_their_labels() -> None:

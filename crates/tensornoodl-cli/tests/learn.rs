@@ -343,6 +343,80 @@ fn every_form_of_the_export_has_the_same_numbers() {
     assert!(blocks.iter().all(|block| [1, 2].contains(block)));
 }
 
+/// Two teams write in spring and one in autumn, each only to its members: two groups share a pattern of counts.
+#[test]
+fn groups_of_counts_are_shown_and_exported() {
+    let folder = folder("groups_of_counts_are_shown_and_exported");
+    let at = |name: &str| folder.join(name).display().to_string();
+    let mut text = String::from("time,from,to\n");
+    for (team, months) in [("red", 3..6), ("blue", 3..6), ("green", 9..12)] {
+        for (from, to) in (1..9).flat_map(|from| (1..9).map(move |to| (from, to))) {
+            for (month, mail) in
+                months.clone().flat_map(|month| (0..3 + (from * to) % 4).map(move |mail| (month, mail)))
+            {
+                text += &format!("2001-{month:02}-{:02} 09:30,{team}{from},{team}{to}\n", mail + 1);
+            }
+        }
+    }
+    let people: String = ["red", "blue", "green"]
+        .iter()
+        .flat_map(|team| (1..9).map(move |at| format!("{team}{at},{team}\n")))
+        .collect();
+    let mails = text.lines().count() - 1;
+    fs::write(at("mail.csv"), text).unwrap();
+    fs::write(at("people.csv"), format!("id,team\n{people}")).unwrap();
+    let (table, model, page) = (at("mail.csv"), at("mail.safetensors"), at("mail.html"));
+    let axes =
+        format!("{table} --feature month(time) --row from --col to --groups {}(id,team)", at("people.csv"));
+    let learned = noodl(&format!("learn {axes} --recipe= -o {model} --report {page}"));
+    assert!(learned.status.success() && stdout(&learned).starts_with("2 patterns"), "{}", stderr(&learned));
+    let shown = stdout(&noodl(&format!("show {model}")));
+    let mut groups: Vec<&str> = shown.lines().filter(|line| line.starts_with("  group ")).collect();
+    groups.sort_by_key(|line| line.split_whitespace().nth(4));
+    let teams: Vec<_> =
+        groups.iter().map(|line| line.split_whitespace().skip(2).take(4).collect::<Vec<_>>()).collect();
+    assert_eq!(teams[0][1..], ["%", "blue", "0/8:"], "{shown}");
+    assert_eq!(teams[1], ["100", "%", "green", "0/8:"], "{shown}");
+    assert_eq!(teams[2][1..], ["%", "red", "0/8:"], "{shown}");
+    let share = |at: usize| teams[at][0].parse::<f64>().unwrap();
+    assert!(groups.len() == 3 && (share(0) + share(2) - 100.0).abs() <= 1.0, "{shown}");
+    assert!(shown.contains("A group has the same number in all patterns that it shares"), "{shown}");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(
+        page.contains("Everybody with events is in a group.") && page.contains("<td>green</td><td>0/8</td>")
+    );
+    // With one pattern alone, as many members as wanted are named.
+    let spring =
+        (1..3).find(|number| stdout(&noodl(&format!("show {model} --pattern {number}"))).contains(" red "));
+    let one = stdout(&noodl(&format!("show {model} --pattern {} --top 8", spring.unwrap())));
+    let red = one.lines().find(|line| line.contains(" red 0/8: ")).unwrap();
+    assert!((1..9).all(|at| red.matches(&format!("red{at}")).count() == 2), "{red}");
+    for end in ["csv", "parquet", "npz"] {
+        let exported = noodl(&format!("export {model} -o {}", at(&format!("x.{end}"))));
+        assert!(exported.status.success(), "{}", stderr(&exported));
+    }
+    let text = fs::read_to_string(at("x.csv")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(rows(&folder.join("x.parquet")), lines[1..]);
+    // Everybody is in one of three groups, by rows and by cols, and each pattern is divided among groups.
+    for (of, count) in [("group row", 24), ("group col", 24), ("group share", 3)] {
+        let own = lines.iter().filter(|line| line.starts_with(&format!("{of},,")));
+        assert_eq!(
+            own.filter(|line| line.rsplit(',').next().unwrap().parse::<f64>().unwrap() > 0.1).count(),
+            count
+        );
+    }
+    let mut archive = ndarray_npy::NpzReader::new(fs::File::open(at("x.npz")).unwrap()).unwrap();
+    let shares: ndarray::Array2<f64> = archive.by_name("group_share").unwrap();
+    assert!(shares.dim() == (2, 3) && shares.rows().into_iter().all(|row| (row.sum() - 1.0).abs() < 1e-12));
+    let events: ndarray::Array1<f64> = archive.by_name("group_rows_value").unwrap();
+    assert!(
+        (events.sum() - mails as f64).abs() < 1e-6,
+        "all mails are in groups: {} of {mails}",
+        events.sum()
+    );
+}
+
 /// Two patterns of 6 features, each with separate rows and cols.
 fn tensor() -> ndarray::Array3<f64> {
     ndarray::Array3::from_shape_fn((12, 8, 8), |(feature, row, col)| {

@@ -48,7 +48,7 @@ pub use model::card::{Card, Record};
 pub use model::choice::{ModelChoice, is_count, model_name};
 pub use model::damping::{ChosenRecipe, RecipeChoice};
 pub use model::evidence::{Evidence, Rung};
-pub use model::groups::{Group, Known, MEMBER};
+pub use model::groups::{Group, Known, MEMBER, MEMBER_OF_COUNTS};
 pub use model::identity::{Archived, Identity};
 pub use model::learn::Model;
 pub use model::stability::{Repeat, Stability};

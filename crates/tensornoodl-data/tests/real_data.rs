@@ -4,11 +4,13 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::env::var_os;
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::{Arguments, Trial};
-use tensornoodl_data::{Query, table};
+use tensornoodl::{DiscoverParams, Learner, Params, Passes};
+use tensornoodl_data::{Model, Query, Recipe, table};
 
 use common::query;
 
@@ -42,6 +44,49 @@ fn a_season_has_27_weeks() {
     assert!(events.tally.outside > 100 && events.tally.outside < 1000, "{}", events.tally.outside);
 }
 
+/// Normalized mutual information of two labellings: 1 if each determines the other, 0 if they are independent.
+fn mutual_information(pairs: &[(usize, &str)]) -> f64 {
+    let entropy = |keys: Vec<String>| {
+        let mut counts: BTreeMap<String, f64> = BTreeMap::new();
+        keys.into_iter().for_each(|key| *counts.entry(key).or_default() += 1.0 / pairs.len() as f64);
+        -counts.values().map(|share| share * share.ln()).sum::<f64>()
+    };
+    let found = entropy(pairs.iter().map(|pair| pair.0.to_string()).collect());
+    let known = entropy(pairs.iter().map(|pair| pair.1.to_string()).collect());
+    let both = entropy(pairs.iter().map(|pair| format!("{} {}", pair.0, pair.1)).collect());
+    2.0 * (found + known - both) / (found + known)
+}
+
+/// With the times of day as patterns, the groups of a primary school are its classes, and those who eat together.
+fn the_groups_of_a_school_are_its_classes() {
+    let classes = format!("{}(id,class)", data("school_people.csv").display());
+    let query =
+        Query { groups: Some(classes.parse().unwrap()), ..query("slot(time,20min)", "person", "other") };
+    let events = table::read(&data("school_contacts.csv.gz"), query.clone()).unwrap();
+    for seed in 0..5 {
+        let discover = DiscoverParams { seed, ..DiscoverParams::default() };
+        let params = Params { passes: Passes::Exhaust, ..Params::default() };
+        let learner = Learner::for_counts(events.shape().features, params, discover).unwrap();
+        let mut model = Model::new(learner, &events, Recipe::default(), "", query.clone(), "", seed);
+        model.learn(&events.tensor(0).unwrap()).unwrap();
+        // The group with the largest weight of each child, in any pattern.
+        let mut main: BTreeMap<usize, (f64, usize)> = BTreeMap::new();
+        for group in (0..model.learner.dictionary().patterns()).flat_map(|pattern| model.groups(pattern)) {
+            for (child, weight) in group.rows {
+                let most = main.entry(child).or_default();
+                *most = if weight > most.0 { (weight, group.number) } else { *most };
+            }
+        }
+        let is_child = |row: &usize| events.row_groups[*row] != "Teachers";
+        let pairs: Vec<(usize, &str)> = (0..events.rows.names.len())
+            .filter(is_child)
+            .map(|row| (main[&row].1, events.row_groups[row].as_str()))
+            .collect();
+        let agreement = mutual_information(&pairs);
+        assert!(pairs.len() == 232 && agreement >= 0.88, "seed {seed}: {agreement}");
+    }
+}
+
 fn main() {
     let trial = |name: &str, test: fn()| {
         let trial = Trial::test(name, move || {
@@ -56,6 +101,7 @@ fn main() {
     let trials = vec![
         trial("enron_is_the_tensor_of_the_literature", enron_is_the_tensor_of_the_literature),
         trial("a_season_has_27_weeks", a_season_has_27_weeks),
+        trial("the_groups_of_a_school_are_its_classes", the_groups_of_a_school_are_its_classes),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }

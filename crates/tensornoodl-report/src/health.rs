@@ -1,6 +1,7 @@
 //! The health section of the page: a few measures of the model, each rated good, check or bad, with advice.
 
 use serde::Serialize;
+use tensornoodl::ModelKind;
 use tensornoodl_data::Model;
 
 use crate::pattern::mean_of_positive;
@@ -18,7 +19,12 @@ pub(crate) struct Light {
 
 /// Returns the measures that the page shows.
 pub(crate) fn lights(model: &Model) -> Vec<Light> {
-    let mut lights = vec![explained(model), distinct(model), one_group(model), active(model)];
+    let mut lights = vec![explained(model), distinct(model)];
+    // Any number of groups may share a pattern of counts.
+    if model.learner.kind() == ModelKind::Exact {
+        lights.push(one_group(model));
+    }
+    lights.push(active(model));
     // With a single tensor there is only the first step, and its change says nothing about convergence.
     if model.card.history.len() > 1 {
         lights.push(converged(model));

@@ -1,7 +1,7 @@
 //! The card of a pattern: its picture, its share of the energy, and the rows and cols that take part in it.
 
 use serde::Serialize;
-use tensornoodl::Factors;
+use tensornoodl::{Factors, ModelKind};
 use tensornoodl_data::Model;
 
 use crate::pictures;
@@ -12,6 +12,9 @@ pub(crate) const MOST_MEMBERS: usize = 12;
 /// Largest number of rows, and of cols, that the card names for each group.
 const MOST_NAMES: usize = 8;
 
+/// Groups with a smaller share of a pattern are not on the card.
+const LEAST_SHARE: f64 = 0.01;
+
 /// What the card of one pattern shows.
 #[derive(Serialize)]
 pub(crate) struct Pattern {
@@ -19,11 +22,12 @@ pub(crate) struct Pattern {
     number: usize,
     /// Since when the pattern has not been seen, in words. Empty if it is still seen.
     not_seen: String,
-    /// Sum over all steps of the squared codes of the pattern.
+    /// Sum over all steps of the squared codes of the pattern. For counts, the number of its events.
     pub(crate) energy: f64,
-    /// Share of the pattern in the explained energy, in percent.
+    /// Share of the pattern in the explained energy, or in the events, in percent.
     share: String,
     /// Share of the pattern that its leading group holds, in percent, mean over the steps in which the pattern occurs.
+    /// Not for counts.
     rank_one: String,
     /// SVG of the pattern over the features.
     picture: String,
@@ -39,6 +43,8 @@ pub(crate) struct Pattern {
 /// Rows and cols that share a pattern in the last step.
 #[derive(Serialize)]
 struct Group {
+    /// Number of the group, from 1.
+    number: usize,
     share: String,
     rows: Vec<String>,
     cols: Vec<String>,
@@ -72,13 +78,18 @@ pub(crate) fn mean_of_positive(values: impl Iterator<Item = f64>) -> f64 {
     positive.iter().sum::<f64>() / positive.len().max(1) as f64
 }
 
-/// Returns the energy of a pattern over all steps.
+/// Returns the energy of a pattern over all steps. For counts, the number of its events.
 fn energy(model: &Model, pattern: usize) -> f64 {
     let squared_norm = |column: &[(u32, f64)]| column.iter().map(|entry| entry.1 * entry.1).sum::<f64>();
+    let sum = |column: &[(u32, f64)]| column.iter().map(|entry| entry.1).sum::<f64>();
     let of_step = |factors: &Factors| match factors.rank_one.get(pattern) {
-        // The factors are those of the leading group, which holds only this share of the pattern.
         Some(share) if *share > 0.0 => {
-            squared_norm(factors.rows.column(pattern)) * squared_norm(factors.cols.column(pattern)) / share
+            let (row, col) = (factors.rows.column(pattern), factors.cols.column(pattern));
+            match model.learner.kind() {
+                // The factors are those of the leading group, which holds only this share of the pattern.
+                ModelKind::Exact => squared_norm(row) * squared_norm(col) / share,
+                ModelKind::Counts => sum(row) * sum(col),
+            }
         }
         _ => 0.0,
     };
@@ -98,7 +109,10 @@ fn card(model: &Model, pattern: usize, energy: f64, total: f64) -> Pattern {
         not_seen: model.not_seen(pattern).unwrap_or_default(),
         energy,
         share: format!("{:.0} %", 100.0 * energy / total),
-        rank_one: format!("{:.0} %", 100.0 * rank_one),
+        rank_one: match model.learner.kind() {
+            ModelKind::Exact => format!("{:.0} %", 100.0 * rank_one),
+            ModelKind::Counts => String::new(),
+        },
         picture: pictures::pattern(
             model.learner.dictionary().pattern(pattern),
             card,
@@ -164,19 +178,21 @@ fn groups(model: &Model, pattern: usize) -> Vec<Group> {
         names(&members[..members.len().min(MOST_NAMES)], labels)
     };
     let group = |group: tensornoodl_data::Group| Group {
+        number: group.number,
         share: format!("{:.0} %", 100.0 * group.share),
         rows: first(&group.rows, &card.rows),
         cols: first(&group.cols, &card.cols),
         more: group.rows.len().saturating_sub(MOST_NAMES) + group.cols.len().saturating_sub(MOST_NAMES),
         known: group.known.map(|known| (known.name, format!("{}/{}", known.others, known.size))),
     };
-    groups.into_iter().map(group).collect()
+    groups.into_iter().filter(|group| group.share >= LEAST_SHARE).map(group).collect()
 }
 
 /// Returns s2/s1, the second singular value of a pattern in the last step over the first, or `None` if there is no
-/// second group.
+/// second group. Counts have no singular values.
 fn second_over_first(model: &Model, pattern: usize) -> Option<f64> {
     match model.groups(pattern).as_slice() {
+        _ if model.learner.kind() == ModelKind::Counts => None,
         [first, second, ..] => Some((second.share / first.share).sqrt()),
         _ => None,
     }

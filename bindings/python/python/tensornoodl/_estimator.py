@@ -27,13 +27,13 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Group:
-    """Rows and cols that share a pattern in the last step, strongest first."""
+    """Rows and cols that share a pattern in the last step, or for counts in the latest steps, strongest first."""
 
-    #: The share of the pattern's energy that the group holds.
+    #: The share of the pattern's energy that the group holds. For counts, the share of its events.
     share: float
-    #: Labels of the rows, with their factors.
+    #: Labels of the rows, with their factors. For counts, with the numbers of events that they have in the group, in all patterns.
     rows: list[tuple[str, float]]
-    #: Labels of the cols, with their factors.
+    #: Labels of the cols, with their factors. For counts, with the numbers of events that they have in the group, in all patterns.
     cols: list[tuple[str, float]]
     #: The known group that most members belong to, or None if no groups are known.
     known: str | None = None
@@ -41,6 +41,8 @@ class Group:
     others: int | None = None
     #: The number of members; a row and a col with the same label count once.
     size: int | None = None
+    #: The number of the group, from 1. A group of counts has the same number in all patterns that it shares.
+    number: int = 1
 
 
 @dataclass(frozen=True)
@@ -412,11 +414,15 @@ class TensorNOODL:
         return pattern % count
 
     def groups(self, pattern: int) -> list[Group]:
-        """Return the groups of rows and cols that share a pattern in the last step, in descending order of their share."""
+        """Return the groups of rows and cols that share a pattern, in descending order of their share.
+
+        The groups are those of the last step. For counts they are those of the latest steps, and every row and col with events is in a
+        group; they are found when they are asked for first, which takes about as long as to find the patterns.
+        """
         found = self._fitted_model.groups(self._pattern_index(pattern))
         return [
-            Group(share, rows, cols, *(known or (None, None, None)))
-            for share, rows, cols, known in found
+            Group(share, rows, cols, *(known or (None, None, None)), number=number)
+            for number, share, rows, cols, known in found
         ]
 
     def leading(self, pattern: int) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:

@@ -12,9 +12,9 @@ use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Ty
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
-use tensornoodl::{Error, Factors, Sparse};
+use tensornoodl::{Error, Factors, Groups, Sparse};
 use tensornoodl_cli::model;
-use tensornoodl_data::{Model, files};
+use tensornoodl_data::{Card, Model, files};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,7 +24,11 @@ Examples:
 
 Lines have the columns of (pattern, row or col), step, pattern, block, label and value. Block 1 holds the factors of every \
 step. Blocks 2 and 3 hold the next singular pairs of the last step: further groups that share a pattern, unless their values are \
-small. In NPZ, blocks 2 and 3 are block_rows_* and block_cols_*, and all numbers count from 0.";
+small. In NPZ, blocks 2 and 3 are block_rows_* and block_cols_*, and all numbers count from 0.
+
+A model of counts has groups instead of blocks 2 and 3. Lines of group row and of group col say how many events a row or col has in \
+a group; block is the number of the group. Lines of group share have the share of each group in the events of a pattern. In NPZ these \
+are group_rows_*, group_cols_* and group_share (patterns x groups).";
 
 /// Write the numbers of a model for other programs; the extension of the file says in which format.
 #[derive(clap::Args)]
@@ -72,11 +76,13 @@ fn numbers<'m>(
     })
 }
 
-/// A number with its labels. Numbers of patterns have no step and no block.
+/// A number with its labels. Numbers of patterns have no step and no block, and numbers of groups have no step.
 struct Line<'m> {
     of: &'static str,
     step: Option<&'m str>,
-    pattern: usize,
+    /// None for the members of groups, which may share several patterns.
+    pattern: Option<usize>,
+    /// The number of the block or group.
     block: Option<usize>,
     label: &'m str,
     value: f64,
@@ -88,7 +94,7 @@ fn lines(model: &Model) -> Vec<Line<'_>> {
     let mut lines = Vec::new();
     for pattern in 0..dictionary.patterns() {
         for (value, label) in dictionary.pattern(pattern).iter().zip(&card.features) {
-            let (of, pattern) = ("pattern", pattern + 1);
+            let (of, pattern) = ("pattern", Some(pattern + 1));
             lines.push(Line { of, step: None, pattern, block: None, label, value: *value });
         }
     }
@@ -103,18 +109,43 @@ fn lines(model: &Model) -> Vec<Line<'_>> {
         for (step, block, (_, pattern, index, value)) in leading.chain(further) {
             let (step, block) = (Some(card.steps[step].as_str()), Some(block));
             let label = &labels[index as usize];
-            lines.push(Line { of, step, pattern: pattern + 1, block, label, value });
+            lines.push(Line { of, step, pattern: Some(pattern + 1), block, label, value });
         }
     }
+    if let Some(groups) = model.all_groups() {
+        lines.extend(group_lines(groups, card));
+    }
     lines
+}
+
+/// Returns the numbers of the groups of counts.
+fn group_lines<'m>(groups: &'m Groups, card: &'m Card) -> impl Iterator<Item = Line<'m>> {
+    let members = |of: &'static str, events: &'m Sparse, labels: &'m [String]| {
+        entries(events).map(move |(group, index, value)| {
+            let (block, label) = (Some(group + 1), labels[index as usize].as_str());
+            Line { of, step: None, pattern: None, block, label, value }
+        })
+    };
+    let shares = entries(&groups.shares).map(|(pattern, group, value)| {
+        let (pattern, block) = (Some(pattern + 1), Some(group as usize + 1));
+        Line { of: "group share", step: None, pattern, block, label: "", value }
+    });
+    let rows = members("group row", &groups.rows, &card.rows);
+    rows.chain(members("group col", &groups.cols, &card.cols)).chain(shares)
+}
+
+/// Returns the entries of a matrix: column, row and value.
+fn entries(matrix: &Sparse) -> impl Iterator<Item = (usize, u32, f64)> {
+    let columns = matrix.columns().enumerate();
+    columns.flat_map(|(at, column)| column.iter().map(move |&(index, value)| (at, index, value)))
 }
 
 fn csv(model: &Model) -> anyhow::Result<Vec<u8>> {
     let mut text = csv::Writer::from_writer(Vec::new());
     text.write_record(["of", "step", "pattern", "block", "label", "value"])?;
     for Line { of, step, pattern, block, label, value } in lines(model) {
-        let (pattern, value) = (pattern.to_string(), value.to_string());
-        let block = block.map_or(String::new(), |block| block.to_string());
+        let number = |number: Option<usize>| number.map_or(String::new(), |number| number.to_string());
+        let (pattern, block, value) = (number(pattern), number(block), value.to_string());
         text.write_record([of, step.unwrap_or(""), &pattern, &block, label, &value])?;
     }
     text.into_inner().map_err(|error| anyhow!("{error}"))
@@ -123,7 +154,7 @@ fn csv(model: &Model) -> anyhow::Result<Vec<u8>> {
 const SCHEMA: &str = "message model {
     REQUIRED BYTE_ARRAY of (STRING);
     OPTIONAL BYTE_ARRAY step (STRING);
-    REQUIRED INT64 pattern;
+    OPTIONAL INT64 pattern;
     OPTIONAL INT64 block;
     REQUIRED BYTE_ARRAY label (STRING);
     REQUIRED DOUBLE value;
@@ -138,7 +169,7 @@ fn parquet(model: &Model) -> anyhow::Result<Vec<u8>> {
     let mut group = file.next_row_group()?;
     column::<ByteArrayType>(&mut group, lines.iter().map(|line| Some(line.of.into())))?;
     column::<ByteArrayType>(&mut group, lines.iter().map(|line| line.step.map(ByteArray::from)))?;
-    column::<Int64Type>(&mut group, lines.iter().map(|line| Some(line.pattern as i64)))?;
+    column::<Int64Type>(&mut group, lines.iter().map(|line| line.pattern.map(|pattern| pattern as i64)))?;
     column::<Int64Type>(&mut group, lines.iter().map(|line| line.block.map(|block| block as i64)))?;
     column::<ByteArrayType>(&mut group, lines.iter().map(|line| Some(line.label.into())))?;
     column::<DoubleType>(&mut group, lines.iter().map(|line| Some(line.value)))?;
@@ -186,6 +217,20 @@ fn npz(model: &Model) -> anyhow::Result<Vec<u8>> {
             format!("{name}_value"),
             &list.iter().map(|number| number.3).collect::<Array1<f64>>(),
         )?;
+    }
+    if let Some(groups) = model.all_groups() {
+        for (name, events) in [("group_rows", &groups.rows), ("group_cols", &groups.cols)] {
+            let whole = |of: fn((usize, u32, f64)) -> i64| entries(events).map(of).collect::<Array1<i64>>();
+            file.add_array(format!("{name}_group"), &whole(|entry| entry.0 as i64))?;
+            file.add_array(format!("{name}_index"), &whole(|entry| i64::from(entry.1)))?;
+            file.add_array(
+                format!("{name}_value"),
+                &entries(events).map(|entry| entry.2).collect::<Array1<f64>>(),
+            )?;
+        }
+        let mut shares = Array2::zeros((groups.shares.cols(), groups.shares.rows()));
+        entries(&groups.shares).for_each(|(pattern, group, share)| shares[[pattern, group as usize]] = share);
+        file.add_array("group_share", &shares)?;
     }
     file.add_array("card", &Array1::from(serde_json::to_vec(&model.card)?))?;
     file.finish()?;

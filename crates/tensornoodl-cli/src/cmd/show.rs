@@ -10,6 +10,9 @@ use tensornoodl_cli::plot::sparkline;
 use tensornoodl_cli::program::wrong;
 use tensornoodl_data::{Axis, Card, Group, Model};
 
+/// Groups with a smaller share of a pattern are only counted.
+const LEAST_SHARE: f64 = 0.01;
+
 const EXAMPLES: &str = "\
 Examples:
   noodl show mail.safetensors
@@ -66,7 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    // The model has the groups of the last step only.
+    // The model has the groups of the last step only, or of the latest ones.
     let has_groups = steps.end == learned.len();
     write_head(&mut out, &model, has_groups)?;
     write_verdict(&mut out, &model)?;
@@ -75,7 +78,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let groups = if has_groups { model.groups(pattern) } else { Vec::new() };
         // A single group without a name repeats the rows and cols above.
         if groups.len() > 1 || groups.iter().any(|group| group.known.is_some()) {
-            write_groups(&mut out, card, groups, args.top.min(3))?;
+            let top = if args.pattern.is_some() { args.top } else { args.top.min(3) };
+            write_groups(&mut out, card, groups, top)?;
         }
     }
     Ok(())
@@ -94,17 +98,27 @@ fn write_head(out: &mut impl Write, model: &Model, has_groups: bool) -> io::Resu
         card.steps.len()
     )?;
     if has_groups && (0..patterns).any(|pattern| model.groups(pattern).len() > 1) {
-        let step = if card.history.len() > 1 { " in the last step" } else { "" };
+        let stream = card.history.len() > 1;
         let known = if card.row_groups.is_empty() {
             ""
         } else {
             ", the known group of most of its members, and the number of other members / all members"
         };
-        writeln!(
-            out,
-            "Several groups that have nothing else in common may share a pattern; each is given with its share of the \
-             pattern{step}{known}."
-        )?;
+        if model.all_groups().is_some() {
+            let steps = if stream { " in the latest steps" } else { "" };
+            writeln!(
+                out,
+                "A group has the same number in all patterns that it shares; it is given with its share of the events of \
+                 the pattern{steps}{known}."
+            )?;
+        } else {
+            let step = if stream { " in the last step" } else { "" };
+            writeln!(
+                out,
+                "Several groups that have nothing else in common may share a pattern; each is given with its share of the \
+                 pattern{step}{known}."
+            )?;
+        }
     }
     Ok(())
 }
@@ -146,13 +160,20 @@ fn write_groups(out: &mut impl Write, card: &Card, groups: Vec<Group>, top: usiz
         let dots = if members.len() > top { ", ..." } else { "" };
         names.collect::<Vec<_>>().join(", ") + dots
     };
-    for (at, group) in (1..).zip(groups) {
+    let (large, small): (Vec<Group>, Vec<Group>) =
+        groups.into_iter().partition(|group| group.share >= LEAST_SHARE);
+    for group in large {
         let known = group
             .known
             .map_or(String::new(), |known| format!("{} {}/{}: ", known.name, known.others, known.size));
-        let share = 100.0 * group.share;
+        let (number, share) = (group.number, 100.0 * group.share);
         let (rows, cols) = (first(&group.rows, &card.rows), first(&group.cols, &card.cols));
-        writeln!(out, "  group {at}, {share:.0} %  {known}{rows} with {cols}")?;
+        writeln!(out, "  group {number}, {share:.0} %  {known}{rows} with {cols}")?;
+    }
+    if !small.is_empty() {
+        let share: f64 = small.iter().map(|group| group.share).sum();
+        let (many, verb) = if small.len() == 1 { ("", "has") } else { ("s", "have together") };
+        writeln!(out, "  {} other group{many} {verb} {:.1} %", small.len(), 100.0 * share)?;
     }
     Ok(())
 }

@@ -85,3 +85,110 @@ fn read_matrix(reader: &Reader<'_>, name: &str, length: usize, groups: usize) ->
 fn wrong(reader: &Reader<'_>) -> Error {
     reader.cannot(format!("{SECTION} is out of order or out of bounds"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+
+    use super::*;
+    use crate::{Axis, Card, Model, Query, Value};
+    use tensornoodl::{DiscoverParams, Learner, Params, Shape, Tensor};
+
+    /// Two teams of six people, who write to each other at two hours of their own.
+    fn model() -> Model {
+        let axis = |name: &str| Axis::Column(name.into());
+        let query = Query {
+            feature: axis("hour"),
+            row: axis("from"),
+            col: axis("to"),
+            step: None,
+            value: Value::Count,
+            average_over: None,
+            keep_rows: None,
+            filters: Vec::new(),
+            square: false,
+            names: None,
+            groups: None,
+        };
+        let names = |count: usize| (0..count).map(|at| at.to_string()).collect::<Vec<_>>();
+        let mut card = Card::new(query, [names(4), names(12), names(12)]);
+        card.steps = vec!["all".into()];
+        card.row_groups = (0..12).map(|at| ["Law", "Trade"][at / 6].into()).collect();
+        let learner = Learner::for_counts(4, Params::default(), DiscoverParams::default()).unwrap();
+        let mut model = Model::with_card(learner, card);
+        let mut events = Vec::new();
+        for (row, col) in (0..12).flat_map(|row| (0..12).map(move |col| (row, col))) {
+            if row / 6 == col / 6 && row != col {
+                let first = 2 * (row / 6);
+                events.push((first, row, col, 9.0 + row as f64));
+                events.push((first + 1, row, col, 5.0 + (col % 3) as f64));
+            }
+        }
+        let shape = Shape { features: 4, rows: 12, cols: 12 };
+        model.learn(&Tensor::from_triplets(shape, &events).unwrap()).unwrap();
+        model
+    }
+
+    #[test]
+    fn groups_survive_the_file() {
+        let model = model();
+        let bytes = model.to_bytes().unwrap();
+        let again = Model::from_bytes(&bytes, "m").unwrap();
+        assert!(again.groups.get().is_some_and(|groups| groups == model.all_groups().unwrap()));
+        assert!(again == model && again.to_bytes().unwrap() == bytes);
+        assert_eq!(again.learner.dictionary().patterns(), 2);
+        let mut known = Vec::new();
+        for pattern in 0..2 {
+            let groups = again.groups(pattern);
+            assert!(
+                groups[0].share > 0.99 && groups[0].rows.len() == 6 && groups[0].cols.len() == 6,
+                "{groups:?}"
+            );
+            known.push(groups[0].known.as_ref().map(|known| (known.name.clone(), known.others, known.size)));
+            assert_eq!(groups[0].number + again.groups(1 - pattern)[0].number, 3);
+        }
+        known.sort();
+        assert_eq!(known, [Some(("Law".into(), 0, 6)), Some(("Trade".into(), 0, 6))]);
+    }
+
+    #[test]
+    fn groups_are_found_again_if_the_file_has_none() {
+        let model = model();
+        let mut without = model.clone();
+        without.groups = OnceLock::new();
+        assert_eq!(without.all_groups(), model.all_groups());
+        // A further step has other groups.
+        let shape = Shape { features: 4, rows: 12, cols: 12 };
+        without.learn(&Tensor::from_triplets(shape, &[(0, 11, 0, 3.0)]).unwrap()).unwrap();
+        assert!(without.groups.get().is_none() && without.all_groups() != model.all_groups());
+    }
+
+    #[test]
+    fn groups_that_do_not_fit_are_refused() {
+        let wrong = |change: fn(&mut Groups)| {
+            let mut model = model();
+            let mut groups = model.all_groups().unwrap().clone();
+            change(&mut groups);
+            model.groups = OnceLock::from(groups);
+            let error = Model::from_bytes(&model.to_bytes().unwrap(), "m").unwrap_err().to_string();
+            assert!(error.contains("section.groups is out of order or out of bounds"), "{error}");
+        };
+        wrong(|groups| groups.shares.push(&[]));
+        wrong(|groups| groups.shares = Sparse::new(2));
+        wrong(|groups| {
+            groups.shares = Sparse::new(2);
+            groups.shares.push(&[(0, 1.5)]);
+            groups.shares.push(&[]);
+        });
+        // A third group, a row without a label, and events below zero.
+        wrong(|groups| groups.rows.push(&[(0, 1.0)]));
+        for entry in [(12, 1.0), (3, -1.0)] {
+            let mut model = model();
+            let mut groups = model.all_groups().unwrap().clone();
+            groups.cols = Sparse::new(13);
+            groups.cols.push(&[entry]);
+            model.groups = OnceLock::from(groups);
+            assert!(Model::from_bytes(&model.to_bytes().unwrap(), "m").is_err());
+        }
+    }
+}

@@ -8,9 +8,12 @@ use tensornoodl::{Factors, Groups, ModelKind, Sparse};
 use crate::model::learn::Model;
 
 /// The threshold of membership: factors below this share of the largest factor do not belong to a group, as in the
-/// paper (app:enron). For counts: a row or col does not belong to a group that has less of its events than this share of
-/// what the group with most of its events has.
+/// paper (app:enron).
 pub const MEMBER: f64 = 0.05;
+
+/// The threshold of membership for counts: a row or col belongs to the group with most of its events, and to the groups
+/// that have at least this share of what that group has.
+pub const MEMBER_OF_COUNTS: f64 = 0.25;
 
 /// Rows and cols that share a pattern, strongest first.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,7 +108,9 @@ impl Model {
         let (rows, cols) = (largest_events(&groups.rows), largest_events(&groups.cols));
         let group = |(group, share): (u32, f64)| {
             let members = |events: &Sparse, largest: &BTreeMap<u32, f64>| {
-                strongest_first(events.column(group as usize), |entry| entry.1 >= MEMBER * largest[&entry.0])
+                strongest_first(events.column(group as usize), |entry| {
+                    entry.1 >= MEMBER_OF_COUNTS * largest[&entry.0]
+                })
             };
             let (rows, cols) = (members(&groups.rows, &rows), members(&groups.cols, &cols));
             let known = self.known_group(&rows, &cols);
