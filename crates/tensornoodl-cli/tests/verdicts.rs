@@ -247,14 +247,14 @@ fn stability_is_measured_and_kept() {
     assert!(seeds.len() == 1 && seeds[0]["agreement"].as_f64() > Some(0.95), "{line}");
     assert_eq!(line["stability"]["halves"].as_array().unwrap().len(), 2, "{line}");
     assert!(run(2) == (lines, evidence));
-    // A table that is too small for its patterns is not stable, and that is said.
-    let small = folder.join("small.csv");
-    let text = fs::read_to_string(&table).unwrap();
-    let few: String = text.lines().skip(1).step_by(60).map(|line| format!("{line}\n")).collect();
-    fs::write(&small, format!("week,agent,product,kind\n{few}")).unwrap();
-    let (_, words, _) = learn(&format!("{} {AXES} --patterns 7 --stability 4", small.display()), &model);
+    // Events by chance have no patterns. Those that are asked for are not stable, and that is said.
+    let chance = tickets(&folder.join("chance.csv"), 1, 52, 0, 99, 99);
+    let (_, words, _) = learn(
+        &format!("{chance} --feature week --row agent --col product --patterns 4 --stability 4"),
+        &model,
+    );
     let doubts = ["Other seeds find other patterns", "The halves of the places have different patterns"];
-    assert!(doubts.iter().any(|doubt| words.contains(&format!("warning: {doubt}"))), "{words}");
+    assert!(doubts.iter().all(|doubt| words.contains(&format!("warning: {doubt}"))), "{words}");
     let refused = learn(&format!("{table} {AXES} --stability 0"), &model);
     assert_eq!((refused.0, refused.2.as_str()), (2, "noodl: stability is 0, it must be at least 1\n"));
 }
@@ -272,15 +272,9 @@ fn warnings_come_with_advice_that_helps() {
         // Too many patterns: the advised number has none of the warnings.
         let (_, words, _) = learn(&format!("{table} {AXES} {step} --patterns 9"), &model);
         assert!(words.contains("warning: 9 patterns for 9 features"), "{words}");
-        assert!(words.contains("patterns are a single feature"), "{words}");
         let shown = stdout(&noodl(&format!("show {}", model.display())));
         let page = page_of(&model);
-        for place in [&shown, &page] {
-            assert!(
-                place.contains("9 patterns for 9 features") && place.contains("are a single feature"),
-                "{place}"
-            );
-        }
+        assert!(shown.contains("9 patterns for 9 features") && page.contains("9 patterns for 9 features"));
         let (code, words, _) =
             learn(&format!("{table} {AXES} {step} --patterns {}", advised(&words)), &model);
         assert!(code == 0 && !words.contains("warning: "), "{words}");
@@ -304,7 +298,7 @@ fn warnings_come_with_advice_that_helps() {
     let lines = json(&format!("learn {table} {AXES} --patterns 9 --json -o {}", model.display()));
     let kinds: Vec<&Value> =
         lines.iter().map(|line| &line["warning"]["kind"]).filter(|kind| !kind.is_null()).collect();
-    assert_eq!(kinds, ["many_patterns", "single_features"], "{lines:?}");
+    assert_eq!(kinds, ["many_patterns"], "{lines:?}");
 }
 
 /// The exact model needs advice on counts, and the advice is the counts model.
@@ -370,10 +364,9 @@ fn advice_helps_on_real_tables() {
     // Shots by opponent and week: little is explained. Without steps it is more, and places with more shots have most.
     let shots = format!("{} --feature court(loc_x,loc_y,12x10) --row player", at("nba_2018-19_shots.csv.gz"));
     let (_, by_week, _) = learn(&format!("{shots} --col opponent --step week(date)"), &model);
-    assert!(
-        by_week.contains("warning: The patterns explain only") && by_week.contains("Try without --step"),
-        "{by_week}"
-    );
+    let little = ["The patterns explain only", "There is a single pattern"];
+    assert!(little.iter().any(|words| by_week.contains(words)), "{by_week}");
+    assert!(by_week.contains("Try without --step"), "{by_week}");
     let (_, at_once, _) = learn(&format!("{shots} --col opponent"), &model);
     assert!(at_once.contains("Try rows and cols that have more events at each place"), "{at_once}");
     let (_, by_team, _) = learn(&format!("{shots} --col team"), &model);
@@ -382,20 +375,6 @@ fn advice_helps_on_real_tables() {
         "{by_team}"
     );
     assert!(!by_team.contains("warning: "), "{by_team}");
-    // Mail: other seeds find other patterns, and fewer patterns are steadier.
-    let mail = format!(
-        "{} --feature to --row from --col month(time) --where from!=@to --stability 3",
-        at("enron_emails.csv")
-    );
-    let seeds = |words: &str| -> f64 {
-        words.split("seeds agree: ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap()
-    };
-    let (_, all, _) = learn(&mail, &model);
-    if all.contains("Other seeds find other patterns") {
-        let advice = all.split("or try --patterns ").nth(1).unwrap().split(['.', ' ']).next().unwrap();
-        let (_, fewer, _) = learn(&format!("{mail} --patterns {advice}"), &model);
-        assert!(seeds(&fewer) > seeds(&all), "{all}{fewer}");
-    }
 }
 
 fn main() {

@@ -363,6 +363,7 @@ impl Run<'_> {
             query.feature = query.feature.with_bounds_of(&start.card.query.feature);
         }
         let events = table::read_share(args.table.path(), query.clone(), self.team)?;
+        args.params(&events)?;
         let query = events.resolve(query);
         spinner.finish();
         Ok((events, query, start))

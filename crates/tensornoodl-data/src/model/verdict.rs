@@ -135,6 +135,14 @@ impl Model {
             .then_some("Try --model counts without a recipe, because the cells count events")
     }
 
+    /// What to try where places have too few events.
+    fn more_events(&self) -> &'static str {
+        match self.card.history.len() {
+            0 | 1 => "Try rows and cols that have more events at each place",
+            _ => "Try without --step, or rows and cols that have more events at each place",
+        }
+    }
+
     fn few_patterns(&self) -> Option<Warning> {
         let text = match self.learner.dictionary().patterns() {
             0 => "No pattern was found",
@@ -142,7 +150,7 @@ impl Model {
             _ => return None,
         };
         let remedy = match self.counts() {
-            true => "Try rows and cols that have more events at each place",
+            true => self.more_events(),
             false => self
                 .try_counts()
                 .unwrap_or("Try --patterns N, which takes N patterns that are no clearer than chance"),
@@ -207,10 +215,9 @@ impl Model {
             return None;
         }
         let text = format!("The patterns explain only {:.0} % of the {}", 100.0 * explained, self.measure());
-        let remedy = match (self.counts(), steps) {
-            (true, 1) => "Try rows and cols that have more events at each place",
-            (true, _) => "Try without --step, or rows and cols that have more events at each place",
-            (false, _) => {
+        let remedy = match self.counts() {
+            true => self.more_events(),
+            false => {
                 "Try another number of patterns; noodl check --model exact --evidence shows what each number explains"
             }
         };
@@ -221,15 +228,8 @@ impl Model {
         let stability = self.evidence.as_ref()?.stability.as_ref()?;
         let agreement = stability.seeds_agreement().filter(|agreement| *agreement < SEEDS_AGREE)?;
         let text = format!("Other seeds find other patterns: their agreement is {agreement:.2}");
-        let mut remedy = "Trust only the patterns that come again (noodl compare)".to_owned();
-        // The smallest number that a seed found, or a little less than the present number.
-        let m = self.learner.dictionary().patterns();
-        let fewest = stability.seeds.iter().map(|repeat| repeat.patterns).min().unwrap_or(m);
-        let fewer = fewest.min((4 * m).div_ceil(5));
-        if (2..m).contains(&fewer) {
-            remedy += &format!(", or try --patterns {fewer}");
-        }
-        Some(Warning { kind: WarningKind::Seeds, text, remedy })
+        let remedy = "Trust only the patterns that come again (noodl compare)";
+        Some(Warning { kind: WarningKind::Seeds, text, remedy: remedy.into() })
     }
 
     fn unstable_halves(&self) -> Option<Warning> {

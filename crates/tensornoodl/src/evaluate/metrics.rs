@@ -338,12 +338,7 @@ impl CountOracle {
 
     /// An oracle that has seen no tensor.
     pub fn new(features: usize, patterns: usize) -> CountOracle {
-        CountOracle {
-            features,
-            fibers: Sparse::new(features),
-            supports: Vec::new(),
-            patterns,
-        }
+        CountOracle { features, fibers: Sparse::new(features), supports: Vec::new(), patterns }
     }
 
     /// Adds a tensor and the supports of its true codes. The values of the true codes are not used.

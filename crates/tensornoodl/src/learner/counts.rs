@@ -17,6 +17,7 @@ use crate::discover::params::DiscoverParams;
 use crate::encode::counts::CountCoder;
 use crate::error::Error;
 use crate::learner::common::Common;
+use crate::learner::pass::{FAILED, STOPPED};
 use crate::learner::step::{Step, Times, timed};
 use crate::parallel::team::{agree, first_error};
 use crate::params::{ModelKind, Passes};
@@ -227,9 +228,14 @@ impl Counts {
             fibers: CountFibers::new(shape.features),
         };
         let outcome = parts.and_then(|parts| pass.add_parts(coder, shape, parts, &common.stop));
-        let alarm = i8::from(outcome.is_err());
+        let alarm = match &outcome {
+            Ok(()) => 0,
+            Err(_) if common.stop.is_set() => STOPPED,
+            Err(_) => FAILED,
+        };
         match pass.sums.sum_over_ranks(&*common.team.0, alarm) {
             0 => Ok(pass),
+            STOPPED => Err(Error::Stopped.into()),
             _ => Err(first_error(&*common.team.0, outcome)),
         }
     }

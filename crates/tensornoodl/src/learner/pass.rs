@@ -21,9 +21,9 @@ const MAX_AUTO: usize = 20;
 const MAX_EXHAUST: usize = 100;
 
 /// Alarm of a rank that was stopped.
-const STOPPED: i8 = 1;
+pub(crate) const STOPPED: i8 = 1;
 /// Alarm of a rank whose share cannot be learned from.
-const FAILED: i8 = 2;
+pub(crate) const FAILED: i8 = 2;
 
 /// Memory that a learner works in. It is kept between steps: a small step would spend more time on allocating it than
 /// on anything else.

@@ -73,7 +73,10 @@ pub fn compare_tables(
     let (patterns, rungs) = found.map_or((1, Vec::new()), |found| (found.fit.patterns(), found.rungs));
     let scores: Vec<Vec<f64>> =
         fibers.par_iter().map(|fibers| presence(fibers, patterns, seed, stop)).collect();
-    if stop.is_set() {
+    // If one rank is stopped, all of them are.
+    let mut stopped = [i8::from(stop.is_set())];
+    team.max(&mut stopped);
+    if stopped != [0] {
         return Err(Error::Stopped);
     }
     let score = |own: &Vec<f64>| {

@@ -183,6 +183,8 @@ impl CountDiscovery {
 
     /// Looks for patterns beside those of the dictionary, whose statistics are `statistics` (n x m). While the pool has
     /// all fibers of all steps, the known patterns are fitted to it again. None if nothing changes.
+    ///
+    /// The search is not stopped: it is the end of a step, and a step without it would leave other patterns.
     pub(crate) fn grow(
         &mut self,
         dictionary: &Dictionary,
@@ -190,7 +192,7 @@ impl CountDiscovery {
         forgetting: f64,
     ) -> Option<Growth> {
         let due = self.new_events * pool::TESTS_PER_POOL >= self.pool.events();
-        if self.params.stop.is_set() || !(due || self.pool.is_complete()) {
+        if !(due || self.pool.is_complete()) {
             return None;
         }
         let fibers = self.pool.fibers();
@@ -287,7 +289,7 @@ impl CountDiscovery {
             return count.min(most).saturating_sub(known.rows.patterns());
         }
         self.tests += 1;
-        let test = test(fibers, known, most, self.seed(), &self.params.stop);
+        let test = test(fibers, known, most, self.seed());
         let before = std::mem::replace(&mut self.last_significance, test.significance);
         let sure = test.significance >= SIGNIFICANCE
             && (before >= SIGNIFICANCE || test.significance >= 2.0 * SIGNIFICANCE);
