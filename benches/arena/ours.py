@@ -72,26 +72,32 @@ def texts(file, axis):
 
 
 def load_groups(path):
-    """Returns the group of each row, by label: the block of a pattern in which the row has the largest mass.
+    """Returns the group of each row, by label: the one in which the row has the largest mass.
 
-    The mass of row j in a block is |B_j| times the sum of |C_k|, so it does not depend on how B and C are scaled."""
+    The groups of counts have the events of each row. The groups of the exact model are the blocks of its patterns: the mass of
+    row j in a block is |B_j| times the sum of |C_k|, so it does not depend on how B and C are scaled."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.csv"
         done = run(["export", path, "-o", file])
         if done[2] != 0:
             raise Failed(f"export: exit code {done[2]}: {done[1].strip()[-300:]}")
         with open(file, newline="") as lines:
-            lines = [line for line in csv.DictReader(lines) if line["of"] in ("row", "col")]
+            lines = list(csv.DictReader(lines))
+    of_counts = [line for line in lines if line["of"] == "group row"]
     total, rows = Counter(), []
     for line in lines:
         block = (line["pattern"], line["block"])
         if line["of"] == "col":
             total[line["step"], block] += abs(float(line["value"]))
-        else:
+        elif line["of"] == "row":
             rows.append((line["label"], line["step"], block, abs(float(line["value"]))))
     mass = Counter()
-    for label, step, block, value in rows:
-        mass[label, block] += value * total[step, block]
+    if of_counts:
+        for line in of_counts:
+            mass[line["label"], line["block"]] += float(line["value"])
+    else:
+        for label, step, block, value in rows:
+            mass[label, block] += value * total[step, block]
     best = {}
     for (label, block), value in mass.items():
         if value > 0 and value > best.get(label, (0.0,))[0]:

@@ -18,7 +18,7 @@ const UNITS: usize = 4000;
 const MIN_ROTATIONS: usize = 5;
 
 /// The number of patterns that the first search starts with. It is doubled as long as more than half of them are needed.
-const FIRST_TOP: usize = 8;
+const FIRST_TOP: usize = 16;
 
 /// Number of unmasked fits, of which the most likely one is taken.
 const TRIES: u64 = 3;
