@@ -503,7 +503,8 @@ impl Model {
         &self,
         py: Python<'_>,
         pattern: usize,
-    ) -> PyResult<Vec<(usize, f64, Vec<(String, f64)>, Vec<(String, f64)>, Option<(String, usize, usize)>)>> {
+    ) -> PyResult<Vec<(usize, f64, Vec<(String, f64)>, Vec<(String, f64)>, Option<(String, usize, usize)>)>>
+    {
         self.read(py, |model| {
             let named = |members: Vec<(usize, f64)>, labels: &[String]| {
                 members.into_iter().map(|(index, value)| (labels[index].clone(), value)).collect()

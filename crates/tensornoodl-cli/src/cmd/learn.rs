@@ -147,7 +147,7 @@ impl Args {
         params.check().map(|()| params)
     }
 
-    /// The parameters of the search. `of_counts` is the number of patterns of counts that are damped; a stream goes on
+    /// The parameters of the search. `of_counts` is the number of patterns of the counts before a recipe; a stream goes on
     /// looking for patterns.
     fn search(&self, events: &Events, of_counts: Option<usize>, seed: u64, stop: Stop) -> DiscoverParams {
         let patterns = self.patterns.0.or(of_counts.filter(|_| events.steps.is_none()));
@@ -413,7 +413,7 @@ impl Run<'_> {
         let spinner = Spinner::new("looking whether to damp the counts", self.quiet);
         let tensor = agree(&**self.team, events.tensor(0))?;
         let choice = &self.args.recipe;
-        let chosen = choice.resolve(&**self.team, kind, &tensor, self.args.seed, stop);
+        let chosen = choice.resolve(&**self.team, kind, &tensor, self.args.patterns.0, self.args.seed, stop);
         let chosen = chosen.map_err(|error| match error {
             DataError::Tensor(Error::Stopped) => self.interrupted(0),
             error => error.into(),

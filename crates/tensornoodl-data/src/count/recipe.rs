@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use tensornoodl::parallel::{Solo, agree, gather};
-use tensornoodl::{Place, Team, Tensor};
+use tensornoodl::{Place, Shape, Sparse, Team, Tensor};
 
 use crate::error::Error;
 
@@ -100,19 +100,17 @@ impl Recipe {
     /// # Errors
     /// As [`Recipe::apply`]. If one rank has an error, all ranks return an error.
     pub fn apply_in(&self, team: &dyn Team, tensor: Tensor<'_>) -> Result<Tensor<'static>, Error> {
+        if let Some(fibers) = tensor.sparse().filter(|_| self.keeps_counts()) {
+            return self.damp(team, tensor.shape(), fibers.clone(), tensor.places());
+        }
         let (shape, n) = (tensor.shape(), tensor.shape().features);
         let (mut values, mut places) = (tensor.values().to_vec(), tensor.places().to_vec());
         for action in &self.0 {
             match action {
-                Action::Log2 => {
+                Action::Log2 | Action::Sqrt | Action::Presence => {
                     agree(team, check_signs(*action, &values, &places, n))?;
-                    replace_nonzero(&mut values, |z| z.log2() + 1.0);
+                    replace_nonzero(&mut values, |z| action.damped(z));
                 }
-                Action::Sqrt => {
-                    agree(team, check_signs(*action, &values, &places, n))?;
-                    replace_nonzero(&mut values, f64::sqrt);
-                }
-                Action::Presence => replace_nonzero(&mut values, |_| 1.0),
                 Action::Scale => scale(&mut values, team),
                 Action::Center => values.chunks_exact_mut(n).for_each(center),
             }
@@ -129,11 +127,59 @@ impl Recipe {
         places.truncate(kept);
         Ok(agree(team, Tensor::from_fibers(shape, values, places))?)
     }
+
+    /// Applies all actions, each of which keeps zeros, to fibers of which only the other values are stored.
+    fn damp(
+        &self,
+        team: &dyn Team,
+        shape: Shape,
+        mut fibers: Sparse,
+        places: &[Place],
+    ) -> Result<Tensor<'static>, Error> {
+        let mut places = places.to_vec();
+        for &action in &self.0 {
+            let signs = fibers.columns().zip(&places).try_for_each(|(column, &place)| {
+                let negative = column.iter().find(|entry| action.needs_signs() && entry.1 < 0.0);
+                negative.map_or(Ok(()), |&(feature, value)| {
+                    Err(Error::Negative { action: action.name(), value, feature: feature as usize, place })
+                })
+            });
+            agree(team, signs)?;
+            let (mut damped, mut kept) = (Sparse::new(shape.features), Vec::new());
+            for (column, place) in fibers.columns().zip(places) {
+                let entries = column.iter().map(|&(feature, value)| (feature, action.damped(value)));
+                let entries: Vec<(u32, f64)> = entries.filter(|entry| entry.1 != 0.0).collect();
+                if !entries.is_empty() {
+                    damped.push(&entries);
+                    kept.push(place);
+                }
+            }
+            (fibers, places) = (damped, kept);
+        }
+        Ok(agree(team, Tensor::from_sparse(shape, fibers, places))?)
+    }
+}
+
+impl Action {
+    /// Whether the action is defined for values that are not negative only.
+    fn needs_signs(self) -> bool {
+        matches!(self, Action::Log2 | Action::Sqrt)
+    }
+
+    /// The damped value of a value that is not zero. Other actions than log2, sqrt and presence change nothing.
+    fn damped(self, value: f64) -> f64 {
+        match self {
+            Action::Log2 => value.log2() + 1.0,
+            Action::Sqrt => value.sqrt(),
+            Action::Presence => 1.0,
+            Action::Scale | Action::Center => value,
+        }
+    }
 }
 
 /// Checks that no value is negative, in fibers of `n` values each.
 fn check_signs(action: Action, values: &[f64], places: &[Place], n: usize) -> Result<(), Error> {
-    let negative = values.iter().position(|value| *value < 0.0);
+    let negative = values.iter().position(|value| action.needs_signs() && *value < 0.0);
     negative.map_or(Ok(()), |at| {
         let (value, feature, place) = (values[at], at % n, places[at / n]);
         Err(Error::Negative { action: action.name(), value, feature, place })

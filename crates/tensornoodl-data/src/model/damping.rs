@@ -27,8 +27,8 @@ pub struct ChosenRecipe {
     pub recipe: Recipe,
     /// Why it was chosen, in a sentence. None if it was given.
     pub reason: Option<String>,
-    /// If counts are damped: the number of patterns of the counts themselves, and the evidence for it. Damped counts have
-    /// no Poisson noise, by which a number of patterns could be judged.
+    /// The number of patterns of the counts themselves, and the evidence for it, if the program chose the recipe. Damped
+    /// counts have no Poisson noise, by which a number of patterns could be judged.
     pub patterns: Option<(usize, Evidence)>,
 }
 
@@ -58,7 +58,8 @@ impl RecipeChoice {
         }
     }
 
-    /// Returns the recipe for a model of this kind, and why it was chosen. `tensor` is the first tensor, before any recipe; the ranks of the team have shares of it.
+    /// Returns the recipe for a model of this kind, and why it was chosen. `tensor` is the first tensor, before any recipe;
+    /// the ranks of the team have shares of it. `patterns` is the number of patterns, if it is given.
     ///
     /// # Errors
     /// [`Error::Tensor`] if the tensor has values that are no counts, or if `stop` was set.
@@ -67,6 +68,7 @@ impl RecipeChoice {
         team: &dyn Team,
         kind: ModelKind,
         tensor: &Tensor<'_>,
+        patterns: Option<usize>,
         seed: u64,
         stop: &Stop,
     ) -> Result<ChosenRecipe, Error> {
@@ -75,32 +77,40 @@ impl RecipeChoice {
                 Ok(ChosenRecipe { recipe: recipe.clone(), ..ChosenRecipe::default() })
             }
             (RecipeChoice::Auto, ModelKind::Exact) => Ok(ChosenRecipe::default()),
-            (RecipeChoice::Auto, ModelKind::Counts) => damping(team, tensor, seed, stop),
+            (RecipeChoice::Auto, ModelKind::Counts) => damping(team, tensor, patterns, seed, stop),
         }
     }
 }
 
 /// Chooses the recipe that predicts best where events are, if it does so significantly better than no recipe.
-fn damping(team: &dyn Team, tensor: &Tensor<'_>, seed: u64, stop: &Stop) -> Result<ChosenRecipe, Error> {
+fn damping(
+    team: &dyn Team,
+    tensor: &Tensor<'_>,
+    patterns: Option<usize>,
+    seed: u64,
+    stop: &Stop,
+) -> Result<ChosenRecipe, Error> {
     let recipes = [vec![], vec![Action::Sqrt], vec![Action::Log2], vec![Action::Presence]].map(Recipe);
     let tables = recipes.iter().map(|recipe| recipe.apply_in(team, tensor.clone()));
     let tables: Vec<Tensor<'_>> = tables.collect::<Result<_, Error>>()?;
-    let found = compare_tables(team, &tables, seed, stop)?;
+    let found = compare_tables(team, &tables, patterns, seed, stop)?;
     let significant = found.scores.iter().zip(recipes).skip(1).filter(|(score, _)| score.is_significant());
     let best = significant.max_by(|a, b| a.0.gain.total_cmp(&b.0.gain));
-    Ok(match best {
+    let evidence = Evidence { rungs: found.rungs.iter().map(Rung::from).collect(), stability: None };
+    let (recipe, reason) = match best {
         Some((score, recipe)) => {
             let reason = format!(
                 "the counts are damped by {recipe}, because that predicts better where events are \
                  (gain {:.0} +- {:.0} in log-likelihood)",
                 score.gain, score.error
             );
-            let evidence = Evidence { rungs: found.rungs.iter().map(Rung::from).collect(), stability: None };
-            ChosenRecipe { recipe, reason: Some(reason), patterns: Some((found.patterns, evidence)) }
+            (recipe, reason)
         }
         None => {
             let reason = "the counts are not damped, because no damping predicts better where events are";
-            ChosenRecipe { reason: Some(reason.into()), ..ChosenRecipe::default() }
+            (Recipe::default(), reason.to_owned())
         }
-    })
+    };
+    let patterns = patterns.is_none().then_some((found.patterns, evidence));
+    Ok(ChosenRecipe { recipe, reason: Some(reason), patterns })
 }

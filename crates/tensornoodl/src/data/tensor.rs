@@ -258,6 +258,14 @@ impl<'a> Tensor<'a> {
         }
     }
 
+    /// The fibers (n x p), if only their non-zero values are stored.
+    pub fn sparse(&self) -> Option<&Sparse> {
+        match &self.fibers {
+            Fibers::Dense(_) => None,
+            Fibers::Sparse(matrix, _) => Some(matrix),
+        }
+    }
+
     /// The non-zero values of one fiber with their features, by increasing feature.
     ///
     /// # Panics

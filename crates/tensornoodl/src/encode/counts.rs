@@ -35,16 +35,17 @@ pub(crate) const PRIOR_CODE: f64 = 0.1;
 const PRIOR_PLACE: f64 = 0.5;
 
 /// Maximum number of iterations for the soft code of a fiber.
-const MAX_ITERATIONS: usize = 100;
+const MAX_ITERATIONS: usize = 30;
 
 /// A soft code has settled if no entry changes by more than this share of the events of the fiber.
-const SETTLED: f64 = 1e-5;
+const SETTLED: f64 = 1e-3;
 
 /// Iterations of a code after one of its patterns was left out.
 const REFIT_ITERATIONS: usize = 12;
 
-/// Entries of a soft code below this share of the events are in no support of several patterns.
-const NEGLIGIBLE: f64 = 1e-3;
+/// Patterns with fewer events than this in the soft code are in no support of several patterns. Leaving such a pattern out
+/// changes the log-likelihood by less than its cost.
+const LEAST_EVENTS: f64 = 0.5;
 
 /// Supports that are less probable than the best one by this factor, as a logarithm, are left out.
 const IMPROBABLE: f64 = 7.0;
@@ -199,6 +200,8 @@ const LEAST_SHARE: f64 = 1e-6;
 #[derive(Debug, Clone)]
 pub(crate) struct CountCoder {
     rows: FeatureRows,
+    /// The logarithms of `rows`.
+    logarithms: FeatureRows,
     /// The share of each pattern in all events, padded with zeros.
     weights: Vec<f64>,
     places: PlaceShares,
@@ -208,7 +211,10 @@ impl CountCoder {
     /// A coder for a dictionary whose patterns have these shares in all events.
     pub(crate) fn new(dictionary: &Dictionary, shares: &[f64]) -> CountCoder {
         let weights = shares.iter().map(|share| share.max(LEAST_SHARE)).collect();
-        CountCoder { rows: FeatureRows::of(dictionary), weights, places: PlaceShares::default() }
+        let rows = FeatureRows::of(dictionary);
+        let mut logarithms = rows.clone();
+        logarithms.values.iter_mut().for_each(|value| *value = value.max(LEAST).ln());
+        CountCoder { rows, logarithms, weights, places: PlaceShares::default() }
     }
 
     /// The same coder, which expects at a place what fibers of the same row and col had before.
@@ -278,12 +284,11 @@ impl CountCoder {
         let cost = (SIGNIFICANCE * SIGNIFICANCE + events.max(1.0).ln()) / 2.0;
         let mut likelihoods = vec![events * events.ln() - events; self.rows.patterns];
         for &(feature, y) in fiber {
-            let row = self.rows.row(feature as usize);
-            likelihoods.iter_mut().zip(row).for_each(|(sum, a)| *sum += y * a.max(LEAST).ln());
+            add_row(&mut likelihoods, y, &self.logarithms.row(feature as usize)[..self.rows.patterns]);
         }
         let alone = |(i, likelihood): (usize, &f64)| (likelihood + usual[i].ln(), vec![(i as u32, events)]);
         let mut scored: Vec<(f64, Vec<(u32, f64)>)> = likelihoods.iter().enumerate().map(alone).collect();
-        let candidates = (0..self.rows.patterns).filter(|&i| soft[i] > NEGLIGIBLE * events);
+        let candidates = (0..self.rows.patterns).filter(|&i| soft[i] > LEAST_EVENTS);
         let mut support = Support::new(&self.rows, fiber, candidates.collect(), &soft);
         while support.patterns.len() > 1 {
             support.iterate(REFIT_ITERATIONS);

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use crate::data::tensor::Tensor;
 use crate::discover::counts::hidden::{CountFibers, HiddenCells, folds};
-use crate::discover::counts::ladder::{Rung, start};
+use crate::discover::counts::ladder::{Rung, number};
 use crate::discover::counts::mixture::Mixture;
 use crate::discover::counts::{count_fibers, gather};
 use crate::encode::counts::{LEAST, expected};
@@ -22,8 +22,11 @@ use crate::error::Error;
 use crate::parallel::team::{Team, agree};
 use crate::stop::Stop;
 
-/// Number of rotations of hidden cells.
-const ROTATIONS: usize = 3;
+/// The number of hidden parts of fibers that tables are compared by, if there are as many.
+const UNITS: usize = 4000;
+
+/// Maximum number of rotations of hidden cells.
+const MAX_ROTATIONS: usize = 3;
 
 /// How well a damped table predicts where events are, compared with another table.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,11 +52,12 @@ pub struct TableComparison {
     pub scores: Vec<PresenceScore>,
     /// The number of patterns of the first table.
     pub patterns: usize,
-    /// The ladder that decided on that number.
+    /// The ladder that decided on that number. Empty if the number was given.
     pub rungs: Vec<Rung>,
 }
 
-/// Compares tables that are damped in different ways: each has the same cells as the first one, with other values.
+/// Compares tables that are damped in different ways: each has the same cells as the first one, with other values. `count`
+/// is the number of patterns, if it is known.
 ///
 /// The ranks of a team have shares of the tensors. Large tensors are sampled.
 ///
@@ -62,15 +66,20 @@ pub struct TableComparison {
 pub fn compare_tables(
     team: &dyn Team,
     tables: &[Tensor<'_>],
+    count: Option<usize>,
     seed: u64,
     stop: &Stop,
 ) -> Result<TableComparison, Error> {
     let own: Result<Vec<CountFibers>, Error> = tables.iter().map(count_fibers).collect();
     let fibers: Vec<CountFibers> = agree(team, own)?.into_iter().map(|fibers| gather(team, fibers)).collect();
     // All tables get the number of patterns of the first one.
-    let found =
-        fibers.first().filter(|fibers| fibers.len() > 0).and_then(|first| start(first, None, seed, stop));
-    let (patterns, rungs) = found.map_or((1, Vec::new()), |found| (found.fit.patterns(), found.rungs));
+    let first = fibers.first().filter(|fibers| fibers.len() > 0);
+    let (patterns, rungs) = match count {
+        Some(count) => (count.max(1), Vec::new()),
+        None => first
+            .and_then(|first| number(first, seed, stop))
+            .map_or((1, Vec::new()), |found| (found.taken, found.rungs)),
+    };
     let scores: Vec<Vec<f64>> =
         fibers.par_iter().map(|fibers| presence(fibers, patterns, seed, stop)).collect();
     // If one rank is stopped, all of them are.
@@ -90,7 +99,8 @@ pub fn compare_tables(
 /// For each fiber and rotation, the log-likelihood of the presence of events in its hidden cells. Empty if the search was
 /// stopped.
 fn presence(fibers: &CountFibers, patterns: usize, seed: u64, stop: &Stop) -> Vec<f64> {
-    let rotations = ROTATIONS.min(folds(fibers.fibers.rows()));
+    let enough = UNITS.div_ceil(fibers.len().max(1)).min(MAX_ROTATIONS);
+    let rotations = enough.min(folds(fibers.fibers.rows()));
     let rotation = |rotation: usize| {
         if stop.is_set() {
             return Vec::new();

@@ -155,28 +155,43 @@ pub(crate) struct Found {
     pub(crate) significance: f64,
 }
 
+/// The number of patterns that predict hidden cells significantly better than fewer do.
+pub(crate) struct Number {
+    /// The number of patterns.
+    pub(crate) taken: usize,
+    /// The ladder that decided on it.
+    pub(crate) rungs: Vec<Rung>,
+    /// The number of patterns that the ladder started with.
+    top: usize,
+    /// How significantly more patterns than the first rung predict hidden cells, in standard errors.
+    significance: f64,
+}
+
+/// Decides on the number of patterns. There are fewer patterns than features. None if the search was stopped.
+pub(crate) fn number(fibers: &CountFibers, seed: u64, stop: &Stop) -> Option<Number> {
+    let most = (fibers.fibers.rows() - 1).clamp(1, fibers.len().max(1));
+    let mut top = FIRST_TOP.min(most);
+    loop {
+        let ladder = Ladder::climb(fibers, seed, stop, |cells, seed| from_mean(cells, top, 1, seed));
+        if stop.is_set() {
+            return None;
+        }
+        let (rung, significance) = ladder.decide();
+        let taken = ladder.scores[rung].0;
+        if 2 * taken <= top || top >= most {
+            return Some(Number { taken, rungs: ladder.rungs(), top, significance });
+        }
+        top = (2 * top).min(most);
+    }
+}
+
 /// Finds patterns from nothing: exactly `count` of them, or as many as predict hidden cells significantly better than
 /// fewer do. There are fewer patterns than features, unless `count` says otherwise. None if the search was stopped.
 pub(crate) fn start(fibers: &CountFibers, count: Option<usize>, seed: u64, stop: &Stop) -> Option<Found> {
-    let n = fibers.fibers.rows();
-    let most = (n - 1).clamp(1, fibers.len().max(1));
-    let (mut rungs, mut z, mut taken) = (Vec::new(), 0.0, count.unwrap_or(1));
-    let mut top = (2 * taken).max(FIRST_TOP);
-    if count.is_none() {
-        top = FIRST_TOP.min(most);
-        loop {
-            let ladder = Ladder::climb(fibers, seed, stop, |cells, seed| from_mean(cells, top, 1, seed));
-            if stop.is_set() {
-                return None;
-            }
-            let (rung, first) = ladder.decide();
-            (rungs, z, taken) = (ladder.rungs(), first, ladder.scores[rung].0);
-            if 2 * taken <= top || top >= most {
-                break;
-            }
-            top = (2 * top).min(most);
-        }
-    }
+    let Number { taken, rungs, top, significance } = match count {
+        Some(taken) => Number { taken, rungs: Vec::new(), top: 2 * taken, significance: 0.0 },
+        None => number(fibers, seed, stop)?,
+    };
     let cells = HiddenCells::none(fibers);
     let attempt = |attempt: u64| {
         let mut fits = from_mean(&cells, top.max(taken), taken, seed.wrapping_add(attempt << 32));
@@ -184,7 +199,7 @@ pub(crate) fn start(fibers: &CountFibers, count: Option<usize>, seed: u64, stop:
         (fit.log_likelihood(&cells), fit)
     };
     let fit = most_likely((0..TRIES).into_par_iter().map(attempt).collect(), &cells);
-    (!stop.is_set()).then_some(Found { fit, rungs, significance: z })
+    (!stop.is_set()).then_some(Found { fit, rungs, significance })
 }
 
 /// Fits of `top` patterns and fewer, down to `least`.
