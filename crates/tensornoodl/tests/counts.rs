@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use tensornoodl::metrics::Matching;
+use tensornoodl::metrics::{CountOracle, Matching};
 use tensornoodl::parallel::run_ranks;
 use tensornoodl::synthetic_counts::{CountPlan, PlantedCounts};
 use tensornoodl::{
@@ -45,6 +45,41 @@ fn the_number_of_patterns_is_found_and_they_are_right() {
         assert_eq!(learner.dictionary().patterns(), 5, "seed {seed}");
         let error = worst(learner.dictionary(), planted.true_dictionary());
         assert!(error < 0.1, "seed {seed}: {error}");
+    }
+}
+
+/// The error of A is at most 1.1 times that of maximum likelihood with known supports, along the whole stream.
+#[test]
+fn patterns_are_as_good_as_those_of_maximum_likelihood() {
+    let error = |found: &Dictionary, truth: &Dictionary| {
+        let (found, truth) = (found.with_unit_lengths(), truth.with_unit_lengths());
+        Matching::new(&found, &truth).unwrap().error_a(&found, &truth)
+    };
+    let base = CountPlan::default();
+    for plan in [
+        base.clone(),
+        CountPlan { same_factors: true, ..base.clone() },
+        CountPlan { events: 20.0, ..base.clone() },
+        CountPlan { events: 200.0, ..base.clone() },
+        CountPlan { alpha: 0.3, beta: 0.3, ..base.clone() },
+    ] {
+        for seed in 0..2 {
+            let plan = CountPlan { seed, ..plan.clone() };
+            let planted = PlantedCounts::new(plan.clone()).unwrap();
+            let truth = planted.true_dictionary();
+            let mut learner = learner(plan.features, Some(plan.patterns), seed);
+            let mut oracle = CountOracle::new(plan.features, plan.patterns);
+            for t in 1..=20 {
+                let step = planted.tensor(t);
+                learner.learn(&step.tensor).unwrap();
+                oracle.add(&step.tensor, &step.true_codes);
+                if [2, 5, 10, 20].contains(&t) {
+                    let best = error(&oracle.dictionary().unwrap(), truth);
+                    let ratio = error(learner.dictionary(), truth) / best;
+                    assert!(ratio <= 1.1, "{plan:?} step {t}: {ratio}");
+                }
+            }
+        }
     }
 }
 

@@ -211,7 +211,6 @@ fn center(fiber: &mut [f64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tensornoodl::Shape;
 
     fn tensor(entries: &[(usize, usize, usize, f64)]) -> Tensor<'static> {
         Tensor::from_triplets(Shape { features: 2, rows: 3, cols: 1 }, entries).unwrap()
@@ -231,6 +230,28 @@ mod tests {
         assert_eq!(apply("log2,sqrt").values(), [2.0, 2.0_f64.sqrt(), 1.0, 0.0]);
         let signed = tensor(&[(0, 0, 0, -3.0), (1, 1, 0, 0.5)]);
         assert_eq!(Recipe(vec![Action::Presence]).apply(signed).unwrap().values(), [1.0, 0.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn damping_stores_as_little_as_the_tensor() {
+        let dense = tensor(&[(0, 0, 0, 8.0), (1, 0, 0, 0.5), (1, 1, 0, 0.5)]);
+        let mut fibers = Sparse::new(2);
+        fibers.push(&[(0, 8.0), (1, 0.5)]);
+        fibers.push(&[(1, 0.5)]);
+        let sparse = Tensor::from_sparse(dense.shape(), fibers, dense.places().to_vec()).unwrap();
+        for recipe in ["", "log2", "sqrt", "presence", "sqrt,log2"] {
+            let recipe: Recipe = recipe.parse().unwrap();
+            let (full, few) = (recipe.apply(dense.clone()).unwrap(), recipe.apply(sparse.clone()).unwrap());
+            assert!(few.sparse().is_some() && full.sparse().is_none(), "{recipe}");
+            assert_eq!((few.values(), few.places()), (full.values(), full.places()), "{recipe}");
+        }
+        // log2(0.5) + 1 is 0, and the fiber that becomes zero is left out.
+        assert_eq!(Recipe(vec![Action::Log2]).apply(sparse).unwrap().fibers(), 1);
+        let mut fibers = Sparse::new(2);
+        fibers.push(&[(1, -2.0)]);
+        let negative = Tensor::from_sparse(dense.shape(), fibers, vec![Place { row: 2, col: 0 }]).unwrap();
+        let refused = Recipe(vec![Action::Sqrt]).apply(negative).unwrap_err().to_string();
+        assert!(refused.contains("-2"), "{refused}");
     }
 
     #[test]
