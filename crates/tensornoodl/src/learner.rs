@@ -43,6 +43,7 @@ use crate::parallel::team::{Team, TeamHandle, agree};
 use crate::params::{Params, Passes};
 use crate::shape::Shape;
 use crate::stop::Stop;
+use crate::surprise::judge::Surprise;
 
 /// Holds the dictionary and learns from one tensor at a time.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -198,6 +199,23 @@ impl Learner {
             Method::Counts(counts) => counts.encode(&self.common, stop, tensor)?,
         };
         if stop.is_set() { Err(Error::Stopped) } else { Ok(codes) }
+    }
+
+    /// Returns how unlikely the total and the shape of each place of a tensor of counts are as those of the next step, given
+    /// all steps so far. The worst places come first. Places with events are looked at, and places at which 3 or more
+    /// events are expected; if more than 131,072 places had events so far, a sample of them. Empty before the first step.
+    /// The learner does not change.
+    ///
+    /// The number of events of a place is compared with that of all places of the tensor, so the tensor must have all
+    /// events of the step. If the tensor was learned from already, p-values are too large.
+    ///
+    /// # Errors
+    /// [`Error::NeedsCounts`] for the exact model; [`Error::Features`] for a tensor of another number of features;
+    /// [`Error::NotACount`] if a value is negative; the error of another rank as [`Error::OtherRank`].
+    pub fn surprises(&self, tensor: &Tensor<'_>) -> Result<Vec<Surprise>, Error> {
+        let Method::Counts(counts) = &self.method else { return Err(Error::NeedsCounts) };
+        agree(&**self.team(), self.common.check_features(tensor.shape()))?;
+        counts.surprises(&self.common, tensor)
     }
 
     /// Decodes codes: returns the fibers A X at their places (eq:dl).

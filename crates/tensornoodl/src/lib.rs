@@ -99,6 +99,7 @@ pub mod parallel;
 mod params;
 mod shape;
 mod stop;
+mod surprise;
 mod untangle;
 mod update;
 
@@ -115,6 +116,7 @@ pub use parallel::Team;
 pub use params::{Params, Passes, Rule, Samples, Solver};
 pub use shape::{Place, Shape};
 pub use stop::Stop;
+pub use surprise::{Excess, Surprise};
 pub use untangle::factors::Factors;
 
 /// The README's examples are compiled with the tests.

@@ -13,7 +13,7 @@ use crate::data::tensor::{Tensor, check_distinct};
 use crate::discover::counts::hidden::CountFibers;
 use crate::discover::counts::{CountDiscovery, Growth, gather};
 use crate::discover::params::DiscoverParams;
-use crate::encode::counts::CountCoder;
+use crate::encode::counts::{CountCoder, FeatureRows};
 use crate::error::Error;
 use crate::learner::common::Common;
 use crate::learner::step::{Step, Times, timed};
@@ -21,6 +21,8 @@ use crate::parallel::team::{agree, first_error};
 use crate::params::Passes;
 use crate::shape::{Place, Shape};
 use crate::stop::Stop;
+use crate::surprise::judge::{Judgement, Scene, Surprise, Wanted, judge};
+use crate::surprise::past::{NewStep, Past};
 use crate::update::counts::{CodedFiber, EventSums, MOST_EVENTS, Statistics};
 
 /// Number of fibers whose codes are computed before they are added up.
@@ -39,6 +41,8 @@ pub(crate) struct Counts {
     statistics: Statistics,
     /// State of the search for patterns.
     pub(crate) discovery: CountDiscovery,
+    /// What is needed to tell what is surprising.
+    past: Past,
 }
 
 /// What a pass over a tensor leaves.
@@ -53,12 +57,18 @@ struct Pass {
 impl Counts {
     /// State before the first tensor.
     pub(crate) fn new(features: usize, discover: DiscoverParams) -> Counts {
-        Counts { statistics: Statistics::new(features), discovery: CountDiscovery::new(features, discover) }
+        Counts {
+            statistics: Statistics::new(features),
+            discovery: CountDiscovery::new(features, discover),
+            past: Past::new(),
+        }
     }
 
     /// Whether all parts fit together. A state from a file may fail this.
     pub(crate) fn is_sound(&self, features: usize, patterns: usize) -> bool {
-        self.statistics.is_sound(features, patterns) && self.discovery.is_sound(features, patterns)
+        self.statistics.is_sound(features, patterns)
+            && self.discovery.is_sound(features, patterns)
+            && self.past.is_sound(features, patterns)
     }
 
     /// One step of Alg. 1 for counts. `parts` returns the parts of the tensor; it is called once for each pass.
@@ -97,7 +107,8 @@ impl Counts {
             moved = Some(statistics);
         };
         // No function below this line can fail.
-        let fibers = gather(&*common.team.0, pass.fibers);
+        let (fibers, zeros) = gather(&*common.team.0, pass.fibers);
+        let mut judgement = timed(&mut times.surprise, || self.judge(common, &fibers, zeros, Wanted::Significant));
         let mean = statistics.mean();
         let m = dictionary.patterns();
         let mut step = Step {
@@ -112,22 +123,49 @@ impl Counts {
             passes,
             found: 0,
             lost: Vec::new(),
+            surprises: std::mem::take(&mut judgement.surprises),
             times: Times::default(),
             codes: Codes::at(pass.codes, pass.places, shape),
         };
         self.statistics = statistics;
         common.commit(dictionary, &step);
         if self.discovery.last_step() < step.step {
-            self.discovery.add(step.step, fibers);
+            self.discovery.add(step.step, fibers.clone());
         }
         let growth = timed(&mut times.search, || self.discovery.grow(&common.dictionary, &self.statistics.patterns));
         if let Some(growth) = growth {
             self.adopt(common, growth);
         }
+        timed(&mut times.surprise, || {
+            let Judgement { events, scores, .. } = judgement;
+            let rows = &FeatureRows::of(&common.dictionary);
+            let step = NewStep { fibers: &fibers, zeros, events, scores, rows };
+            self.past.add(step, common.params.forgetting);
+        });
         step.found = common.dictionary.patterns() - m;
         step.codes.renumber(&[], common.dictionary.patterns());
         step.activity.resize(common.dictionary.patterns(), 0);
         Ok(Step { times, ..step })
+    }
+
+    /// Looks at the places of a step: whether its fibers are what the steps before it lead to expect.
+    fn judge(&self, common: &Common, fibers: &CountFibers, zeros: u32, wanted: Wanted) -> Judgement {
+        let scene = Scene {
+            dictionary: &common.dictionary,
+            pattern_events: &self.statistics.pattern_events(),
+            seed: self.discovery.params.seed,
+            step: common.steps + 1,
+            fibers,
+            zeros,
+        };
+        judge(&self.past, &scene, wanted, &*common.team.0)
+    }
+
+    /// Looks at all places of a tensor, as if it were the next step.
+    pub(crate) fn surprises(&self, common: &Common, tensor: &Tensor<'_>) -> Result<Vec<Surprise>, Error> {
+        let own = agree(&*common.team.0, count_fibers(tensor))?;
+        let (fibers, zeros) = gather(&*common.team.0, own);
+        Ok(self.judge(common, &fibers, zeros, Wanted::All).surprises)
     }
 
     /// Takes the patterns and statistics of a search.
@@ -140,7 +178,7 @@ impl Counts {
     /// Finds the first patterns in a tensor. Each rank of the team has a share of its fibers.
     pub(crate) fn find_first_patterns(&mut self, common: &mut Common, tensor: &Tensor<'_>) -> Result<(), Error> {
         let own = agree(&*common.team.0, count_fibers(tensor))?;
-        let fibers = gather(&*common.team.0, own);
+        let (fibers, _) = gather(&*common.team.0, own);
         if fibers.len() == 0 || self.discovery.last_step() > common.steps {
             return Ok(());
         }

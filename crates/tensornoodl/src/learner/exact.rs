@@ -144,6 +144,7 @@ impl Exact {
             passes,
             found: 0,
             lost: Vec::new(),
+            surprises: Vec::new(),
             times: Times::default(),
             codes: encoded.codes(shape),
         }

@@ -197,8 +197,8 @@ fn past_of_pool(fibers: &CountFibers, rows: &FeatureRows, statistics: &[f64]) ->
 }
 
 /// Gathers the fibers of all ranks on every rank, ordered by place. If they have too many cells, only places are taken
-/// whose hash has enough leading zero bits. The result is the same for any number of ranks.
-pub(crate) fn gather(team: &dyn Team, own: CountFibers) -> CountFibers {
+/// whose hash has enough leading zero bits; returns how many are enough. The result is the same for any number of ranks.
+pub(crate) fn gather(team: &dyn Team, own: CountFibers) -> (CountFibers, u32) {
     let zeros_of: Vec<u32> = own.places.iter().map(|place| place.hash().leading_zeros()).collect();
     let cells = |zeros: u32| -> i64 {
         let kept = own.fibers.columns().zip(&zeros_of).filter(|(_, own)| **own >= zeros);
@@ -210,5 +210,5 @@ pub(crate) fn gather(team: &dyn Team, own: CountFibers) -> CountFibers {
     let mut all = CountFibers::new(own.fibers.rows());
     message::gather(team, pool::keep_places(&own, zeros)).iter().for_each(|fibers| all.append(fibers));
     all.sort();
-    all
+    (all, zeros)
 }

@@ -1,0 +1,227 @@
+//! Tails of the negative binomial distribution, and the special functions that they need.
+
+/// Maximum number of terms of a series or a continued fraction. About the root of the largest argument is needed.
+const MAX_TERMS: usize = 100_000;
+
+/// Terms end when they change the result by less than this.
+const PRECISION: f64 = 1e-14;
+
+/// A number that is added where a denominator may be zero.
+const TINY: f64 = 1e-300;
+
+/// Above this size, relative to the mean, a negative binomial distribution is a Poisson distribution.
+const POISSON: f64 = 1e7;
+
+/// Returns ln Gamma(x) for x > 0, by the approximation of Lanczos.
+pub(crate) fn ln_gamma(x: f64) -> f64 {
+    const COEFFICIENTS: [f64; 9] = [
+        0.999_999_999_999_809_9,
+        676.520_368_121_885_1,
+        -1_259.139_216_722_402_8,
+        771.323_428_777_653_1,
+        -176.615_029_162_140_6,
+        12.507_343_278_686_905,
+        -0.138_571_095_265_720_12,
+        9.984_369_578_019_572e-6,
+        1.505_632_735_149_311_6e-7,
+    ];
+    if x < 0.5 {
+        // Gamma(x) Gamma(1 - x) = pi / sin(pi x)
+        let pi = std::f64::consts::PI;
+        return (pi / (pi * x).sin()).ln() - ln_gamma(1.0 - x);
+    }
+    let (x, t) = (x - 1.0, x + 6.5);
+    let terms = COEFFICIENTS[1..].iter().enumerate().map(|(i, c)| c / (x + 1.0 + i as f64));
+    let sum = COEFFICIENTS[0] + terms.sum::<f64>();
+    (x + 0.5) * t.ln() - t + (2.0 * std::f64::consts::PI).sqrt().ln() + sum.ln()
+}
+
+/// Evaluates the continued fraction 1 / (b_0 + a_1 / (b_1 + a_2 / (b_2 + ...))) by the method of Lentz. `term` returns
+/// (a_i, b_i); a_0 is 1.
+fn continued_fraction(term: impl Fn(f64) -> (f64, f64)) -> f64 {
+    let keep = |x: f64| if x.abs() < TINY { TINY } else { x };
+    let (mut c, mut d) = (1.0 / TINY, 1.0 / keep(term(0.0).1));
+    let mut value = d;
+    for i in 1..MAX_TERMS {
+        let (a, b) = term(i as f64);
+        d = 1.0 / keep(a * d + b);
+        c = keep(b + a / c);
+        value *= c * d;
+        if (c * d - 1.0).abs() < PRECISION {
+            break;
+        }
+    }
+    value
+}
+
+/// Returns the regularized incomplete beta function I_x(a, b) and its complement, each with small relative error.
+fn beta_tails(a: f64, b: f64, x: f64) -> (f64, f64) {
+    if x <= 0.0 || x >= 1.0 {
+        return if x <= 0.0 { (0.0, 1.0) } else { (1.0, 0.0) };
+    }
+    if x > (a + 1.0) / (a + b + 2.0) {
+        let (upper, lower) = beta_tails(b, a, 1.0 - x);
+        return (lower, upper);
+    }
+    let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (-x).ln_1p()).exp() / a;
+    let fraction = continued_fraction(|i| {
+        let k = (i / 2.0).floor();
+        let numerator = match i % 2.0 == 0.0 {
+            true => k * (b - k) * x / ((a + 2.0 * k - 1.0) * (a + 2.0 * k)),
+            false => -(a + k) * (a + b + k) * x / ((a + 2.0 * k) * (a + 2.0 * k + 1.0)),
+        };
+        (numerator, 1.0)
+    });
+    let lower = (front * fraction).min(1.0);
+    (lower, 1.0 - lower)
+}
+
+/// Returns the regularized incomplete gamma function P(a, x) and its complement, each with small relative error.
+fn gamma_tails(a: f64, x: f64) -> (f64, f64) {
+    if x <= 0.0 {
+        return (0.0, 1.0);
+    }
+    let front = (a * x.ln() - x - ln_gamma(a)).exp();
+    if x < a + 1.0 {
+        let (mut term, mut sum) = (1.0 / a, 1.0 / a);
+        for i in 1..MAX_TERMS {
+            term *= x / (a + i as f64);
+            sum += term;
+            if term < sum * PRECISION {
+                break;
+            }
+        }
+        let lower = (front * sum).min(1.0);
+        return (lower, 1.0 - lower);
+    }
+    let upper = (front * continued_fraction(|i| (-i * (i - a), x + 2.0 * i + 1.0 - a))).min(1.0);
+    (1.0 - upper, upper)
+}
+
+/// The negative binomial distribution: a Poisson distribution whose mean is drawn from a gamma distribution. Its
+/// variance is `mean + mean^2 / size`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct NegativeBinomial {
+    pub(crate) mean: f64,
+    pub(crate) size: f64,
+}
+
+/// The probabilities of less than, of exactly and of more than a number of events.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Tails {
+    pub(crate) below: f64,
+    pub(crate) equal: f64,
+    pub(crate) above: f64,
+}
+
+impl NegativeBinomial {
+    fn is_poisson(&self) -> bool {
+        self.size > POISSON * (1.0 + self.mean)
+    }
+
+    /// Returns ln P(N = n). The formula is also used for an n that is not whole.
+    pub(crate) fn ln_probability(&self, n: f64) -> f64 {
+        let (m, r) = (self.mean, self.size);
+        if self.is_poisson() {
+            return n * m.ln() - m - ln_gamma(n + 1.0);
+        }
+        let ways = if n == 0.0 { 0.0 } else { ln_gamma(n + r) - ln_gamma(r) - ln_gamma(n + 1.0) };
+        ways + n * (m / (m + r)).ln() - r * (m / r).ln_1p()
+    }
+
+    /// Returns P(N > 0).
+    pub(crate) fn some(&self) -> f64 {
+        -self.ln_probability(0.0).exp_m1()
+    }
+
+    /// Returns P(N < n) and P(N >= n).
+    fn at_least(&self, n: f64) -> (f64, f64) {
+        let (m, r) = (self.mean, self.size);
+        if n <= 0.0 {
+            return (0.0, 1.0);
+        }
+        let (upper, lower) = if self.is_poisson() { gamma_tails(n, m) } else { beta_tails(n, r, m / (m + r)) };
+        (lower, upper)
+    }
+
+    /// Returns the tails at n events; with `some`, given that there is an event.
+    pub(crate) fn tails(&self, n: f64, some: bool) -> Tails {
+        let equal = self.ln_probability(n).exp();
+        let (below, above) = (self.at_least(n).0, self.at_least(n + 1.0).1);
+        if !some {
+            return Tails { below, equal, above };
+        }
+        let part = self.some().max(TINY);
+        Tails { below: ((below - (1.0 - part)) / part).max(0.0), equal: equal / part, above: above / part }
+    }
+}
+
+impl Tails {
+    /// The two-sided mid-p-value: half of the probability of the observed number counts as more extreme.
+    pub(crate) fn mid_p(&self) -> f64 {
+        self.p_at(0.5)
+    }
+
+    /// The two-sided p-value for which this part of the probability of the observed number counts as above it.
+    pub(crate) fn p_at(&self, part: f64) -> f64 {
+        let (below, above) = (self.below + (1.0 - part) * self.equal, self.above + part * self.equal);
+        (2.0 * below.min(above)).clamp(LEAST_P, 1.0)
+    }
+}
+
+/// The smallest p-value.
+pub(crate) const LEAST_P: f64 = 1e-300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() <= 1e-10 * b.abs().max(1e-280)
+    }
+
+    #[test]
+    fn ln_gamma_is_the_logarithm_of_factorials() {
+        let mut factorial = 0.0;
+        for n in 1..100 {
+            assert!((ln_gamma(n as f64) - factorial).abs() < 1e-12 * (1.0 + factorial), "{n}");
+            factorial += (n as f64).ln();
+        }
+        assert!((ln_gamma(0.5) - std::f64::consts::PI.sqrt().ln()).abs() < 1e-14);
+        assert!((ln_gamma(0.001) - 6.907_178_885_383_853).abs() < 1e-12);
+    }
+
+    /// Tails are sums of probabilities, also where they are tiny.
+    #[test]
+    fn tails_are_sums_of_probabilities() {
+        for mean in [0.01, 0.7, 5.0, 60.0] {
+            for size in [0.5, 0.9, 8.0, 1e3, 1e12] {
+                let law = NegativeBinomial { mean, size };
+                let probability = |n: usize| law.ln_probability(n as f64).exp();
+                for n in [0, 1, 2, 3, 7, 30, 120] {
+                    let tails = law.tails(n as f64, false);
+                    let above: f64 = (n + 1..n + 20_000).map(probability).sum();
+                    let below: f64 = (0..n).map(probability).sum();
+                    assert!(close(tails.above, above), "{law:?} {n}: {tails:?} {above}");
+                    assert!((tails.below - below).abs() < 1e-10, "{law:?} {n}: {tails:?} {below}");
+                    let given = law.tails(n as f64, true);
+                    if n > 0 {
+                        assert!((given.below + given.equal + given.above - 1.0).abs() < 1e-6);
+                        assert!(close(given.above * law.some(), tails.above));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn large_numbers_have_tails() {
+        let law = NegativeBinomial { mean: 1e8, size: 1e12 };
+        // 1e8 + 1e4 is one standard deviation above the mean, up to the dispersion.
+        let p = law.tails(1e8 + 1e4, false).mid_p();
+        assert!((p - 0.317_3).abs() < 1e-3, "{p}");
+        let law = NegativeBinomial { mean: 3e9, size: 2.0 };
+        let p = law.tails(3e9, false);
+        assert!((p.below + p.equal + p.above - 1.0).abs() < 1e-4, "{p:?}");
+    }
+}
