@@ -7,10 +7,10 @@
 //! Small and large places differ, so there is a mean for each of several sizes.
 
 /// The number of sizes. Each is four times the one before.
-const SIZES: usize = 5;
+pub(crate) const SIZES: usize = 5;
 
 /// The number of places of each size that a calibration remembers.
-const MEMORY: f64 = 2048.0;
+const MEMORY: f64 = 512.0;
 
 /// The number of places with the mean 1 that a calibration starts with.
 const START: f64 = 32.0;
@@ -29,7 +29,7 @@ pub(crate) struct Calibration {
 }
 
 /// The number of the size of a place with this many events.
-fn size(events: f64) -> usize {
+pub(crate) fn size(events: f64) -> usize {
     ((events.max(1.0).log2() / 2.0) as usize).min(SIZES - 1)
 }
 
@@ -73,7 +73,7 @@ mod tests {
         calibration.add(&uniform.iter().map(|p| (50.0, p.powf(1.6))).collect::<Vec<_>>());
         for p in [0.5, 0.01, 1e-5] {
             let calibrated = calibration.apply(60.0, f64::powf(p, 1.6));
-            assert!((calibrated.ln() / p.ln() - 1.0).abs() < 0.05, "{p} {calibrated}");
+            assert!((calibrated.ln() / p.ln() - 1.0).abs() < 0.1, "{p} {calibrated}");
             // Other sizes have other means.
             assert_eq!(calibration.apply(2.0, p), p);
         }

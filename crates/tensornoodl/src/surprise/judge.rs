@@ -9,6 +9,7 @@ use crate::discover::counts::hidden::CountFibers;
 use crate::parallel::message;
 use crate::parallel::team::{Team, rank_range};
 use crate::shape::Place;
+use crate::surprise::calibration::{SIZES, size};
 use crate::surprise::past::{Margins, Past, Scores};
 use crate::surprise::shape::{self, Patterns, Scratch, list_events};
 use crate::surprise::total::{self, Exposure, Total};
@@ -19,8 +20,11 @@ pub(crate) const MOST_LISTED: usize = 20;
 /// The probability that a step in which nothing is unusual lists a surprise.
 pub(crate) const FALSE_ALARM: f64 = 0.01;
 
-/// Maximum number of places of a step from which laws are estimated.
-const SAMPLE: usize = 256;
+/// Maximum number of places of each size from which laws are estimated in a step.
+const SAMPLE: usize = 16;
+
+/// Maximum number of places of each size from which p-values of totals are calibrated in a step.
+const TOTALS: usize = 256;
 
 /// The largest difference of log-likelihoods that one place contributes, so that no single place decides on a law.
 const MOST_NATS: f64 = 4.0;
@@ -131,7 +135,7 @@ pub(crate) fn judge(past: &Past, scene: &Scene<'_>, wanted: Wanted, team: &dyn T
     let places = past.places_with(scene.fibers, scene.zeros);
     let exposure = Exposure { steps: past.steps, past: past.events, now: level(past, &margins, &places) };
     let looks = places.iter().filter_map(|&(place, fiber)| {
-        let events = fiber.iter().map(|entry| entry.1).sum();
+        let events = fiber.iter().fold(0.0, |sum, entry| sum + entry.1);
         let total = Total::new(past.total_before(&margins, place), events, exposure)?;
         Some(Look { place, fiber, total })
     });
@@ -172,7 +176,7 @@ const LEVEL_ROUNDS: usize = 3;
 fn level(past: &Past, margins: &Margins, places: &[(Place, &[(u32, f64)])]) -> f64 {
     let expect = |&(place, fiber): &(Place, &[(u32, f64)])| {
         let before = past.total_before(margins, place);
-        (fiber.iter().map(|entry| entry.1).sum::<f64>(), before.share.max(before.events / past.events))
+        (fiber.iter().map(|entry| entry.1).sum::<f64>(), before.share.max(before.events.all / past.events.all))
     };
     let places: Vec<(f64, f64)> = places.iter().map(expect).collect();
     let mut level = places.iter().map(|place| place.0).sum::<f64>();
@@ -195,17 +199,17 @@ impl Judge<'_> {
     /// Adds a sample of the places to the scores of the past.
     fn scores(&self, looks: &[Look<'_>]) -> Scores {
         let mut scores = self.past.scores.clone();
-        let sample = self.sample(looks.iter().collect());
-        let laws = total::Law::all();
-        let total = |look: &&Look<'_>| -> Vec<f64> {
-            laws.iter().map(|law| look.total.log_likelihood(law, self.exposure)).collect()
-        };
+        let usual = |look: &Look<'_>| self.exposure.now * look.total.before.events.all / self.exposure.past.all;
+        let sample = self.sample(looks.iter().collect(), usual, SAMPLE);
+        let total = |look: &&Look<'_>| look.total.log_likelihoods(self.exposure);
         add_scores(&mut scores.totals, sample.par_iter().map(total).collect());
         let law = scores.total_law();
-        let p_values: Vec<(f64, f64)> = sample.iter().map(|look| self.p_total(look, &law)).collect();
+        let sample = self.sample(looks.iter().collect(), usual, TOTALS);
+        let p_values: Vec<(f64, f64)> = sample.par_iter().map(|look| self.p_total(look, &law)).collect();
         scores.total_calibration.add(&p_values);
 
-        let sample = self.sample(looks.iter().filter(|look| !look.fiber.is_empty()).collect());
+        let with_events = looks.iter().filter(|look| !look.fiber.is_empty()).collect();
+        let sample = self.sample(with_events, |look| look.total.events, SAMPLE);
         let new = || Scratch::new(&self.patterns);
         let score = |laws: Vec<shape::Law>| -> Vec<Vec<f64>> {
             let shape = |scratch: &mut Scratch, look: &&Look<'_>| -> Vec<f64> {
@@ -233,24 +237,32 @@ impl Judge<'_> {
         scores
     }
 
-    /// A sample of the places, which is another one in each step.
-    fn sample<'l, 'f>(&self, mut looks: Vec<&'l Look<'f>>) -> Vec<&'l Look<'f>> {
-        if looks.len() > SAMPLE {
-            let turn = self.scene.step.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            looks.sort_by_key(|look| look.place.hash().wrapping_mul(turn | 1) >> 8);
-            looks.truncate(SAMPLE);
-        }
+    /// A sample of the places, with at most `most` places of each size. It is another one in each step.
+    fn sample<'l, 'f>(
+        &self,
+        mut looks: Vec<&'l Look<'f>>,
+        events: impl Fn(&Look<'f>) -> f64,
+        most: usize,
+    ) -> Vec<&'l Look<'f>> {
+        let turn = self.scene.step.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        looks.sort_by_key(|look| look.place.hash().wrapping_mul(turn | 1));
+        let mut counts = [0; SIZES];
+        looks.retain(|look| {
+            let count = &mut counts[size(events(look))];
+            *count += 1;
+            *count <= most
+        });
         looks
     }
 
     fn shape_before(&self, look: &Look<'_>, law: &total::Law) -> shape::Before {
-        let expected = law.predict(look.total.before, self.exposure).mean;
+        let expected = law.expected(look.total.before, self.exposure);
         self.past.shape_before(self.margins, look.place, expected)
     }
 
     /// The expected number of events of a place, and the p-value of its total, which is not calibrated.
     fn p_total(&self, look: &Look<'_>, law: &total::Law) -> (f64, f64) {
-        let expected = law.predict(look.total.before, self.exposure).mean;
+        let expected = law.expected(look.total.before, self.exposure);
         (expected, look.total.tails(law, self.exposure).mid_p())
     }
 

@@ -8,11 +8,15 @@ use crate::discover::counts::hidden::CountFibers;
 use crate::encode::counts::FeatureRows;
 use crate::shape::Place;
 use crate::surprise::calibration::Calibration;
+use crate::surprise::total::{Events, RECENT};
 use crate::surprise::{shape, total};
 
 /// Maximum number of cells (place and feature) whose past is kept. If there are more, a sample of the places is kept, and
 /// only these are looked at.
 const MOST_CELLS: usize = 1 << 18;
+
+/// The weight of the features of a place in earlier steps, in events.
+const MOST_EVENTS: f64 = 256.0;
 
 /// The past of a stream of counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -20,7 +24,7 @@ pub(crate) struct Past {
     /// Number of steps.
     pub(crate) steps: f64,
     /// Number of events of these steps.
-    pub(crate) events: f64,
+    pub(crate) events: Events,
     /// Only places whose hash has this many leading zero bits are kept.
     zeros: u32,
     /// Number of patterns among which the events are divided.
@@ -84,6 +88,19 @@ fn best(scores: &[f64]) -> usize {
     (1..scores.len()).fold(0, |best, at| if scores[at] > scores[best] { at } else { best })
 }
 
+impl Visits {
+    /// Takes the events of a step.
+    fn add(&mut self, fiber: &[(u32, f64)]) {
+        let total = |entries: &[(u32, f64)]| entries.iter().map(|entry| entry.1).sum::<f64>();
+        self.times += 1.0;
+        self.events.all += total(fiber);
+        self.events.recent += total(fiber);
+        self.features = add_entries(&self.features, fiber);
+        let kept = (MOST_EVENTS / total(&self.features)).min(1.0);
+        self.features.iter_mut().chain(&mut self.patterns).for_each(|entry| entry.1 *= kept);
+    }
+}
+
 /// A step that becomes a part of the past.
 pub(crate) struct NewStep<'a> {
     /// The fibers of all ranks at places whose hash has `zeros` leading zero bits, ordered by place.
@@ -102,27 +119,23 @@ pub(crate) struct NewStep<'a> {
 struct Visits {
     /// Number of steps in which the place had events.
     times: f64,
-    /// Number of events of each feature.
+    /// Number of events.
+    events: Events,
+    /// Number of events of each feature, of [`MOST_EVENTS`] at most: older events count less.
     features: Vec<(u32, f64)>,
-    /// Number of events of each pattern.
+    /// Number of these events of each pattern.
     patterns: Vec<(u32, f64)>,
-}
-
-impl Visits {
-    fn total(&self) -> f64 {
-        self.features.iter().map(|entry| entry.1).sum()
-    }
 }
 
 impl Past {
     /// The past before the first step.
     pub(crate) fn new() -> Past {
-        Past { steps: 0.0, events: 0.0, zeros: 0, patterns: 0, places: BTreeMap::new(), scores: Scores::new() }
+        Past { steps: 0.0, events: Events::default(), zeros: 0, patterns: 0, places: BTreeMap::new(), scores: Scores::new() }
     }
 
     /// Whether there is no past.
     pub(crate) fn is_empty(&self) -> bool {
-        self.places.is_empty() || self.events <= 0.0
+        self.places.is_empty() || self.events.all <= 0.0
     }
 
     /// Whether all parts fit together. A past from a file may fail this.
@@ -134,12 +147,15 @@ impl Past {
         };
         let visits = |visits: &Visits| {
             positive(visits.times)
+                && positive(visits.events.all)
+                && positive(visits.events.recent)
                 && !visits.features.is_empty()
                 && entries(&visits.features, features)
                 && entries(&visits.patterns, patterns)
         };
         positive(self.steps)
-            && positive(self.events)
+            && positive(self.events.all)
+            && positive(self.events.recent)
             && self.zeros <= u64::BITS
             && self.patterns <= patterns
             && self.places.values().all(visits)
@@ -163,14 +179,14 @@ impl Past {
 
     /// What is known about the total of a place.
     pub(crate) fn total_before(&self, margins: &Margins, place: Place) -> total::Before {
-        let events = self.places.get(&place.key()).map_or(0.0, Visits::total);
-        let share = margins.events(place) * f64::from(self.zeros).exp2() / self.events;
+        let events = self.places.get(&place.key()).map_or(Events::default(), |visits| visits.events);
+        let share = margins.events(place) * f64::from(self.zeros).exp2() / self.events.all;
         total::Before { events, share: share.max(1e-300) }
     }
 
     /// What is known about the shape of a place at which this many events are expected.
     pub(crate) fn shape_before(&self, margins: &Margins, place: Place, expected: f64) -> shape::Before {
-        let Visits { times, features, patterns } = self.places.get(&place.key()).cloned().unwrap_or_default();
+        let Visits { times, features, patterns, .. } = self.places.get(&place.key()).cloned().unwrap_or_default();
         shape::Before { mix: margins.mix(place), times, features, patterns, expected }
     }
 
@@ -183,13 +199,12 @@ impl Past {
         self.scores = scores;
         self.forget(forgetting);
         self.steps += 1.0;
-        self.events += events;
+        self.events.all += events;
+        self.events.recent += events;
         let mut changed = Vec::new();
         for (place, fiber) in fibers.places.iter().zip(fibers.fibers.columns()) {
             if self.keeps(*place, zeros) {
-                let visits = self.places.entry(place.key()).or_default();
-                visits.times += 1.0;
-                visits.features = add_entries(&visits.features, fiber);
+                self.places.entry(place.key()).or_default().add(fiber);
                 changed.push(place.key());
             }
         }
@@ -216,29 +231,30 @@ impl Past {
         }
     }
 
+    /// Forgets a share of the past, and more of the latest steps.
     fn forget(&mut self, share: f64) {
-        if share == 0.0 {
-            return;
-        }
         let kept = 1.0 - share;
         self.steps *= kept;
-        self.events *= kept;
+        self.events.all *= kept;
+        self.events.recent *= RECENT;
         for visits in self.places.values_mut() {
             visits.times *= kept;
-            visits.features.iter_mut().chain(&mut visits.patterns).for_each(|entry| entry.1 *= kept);
+            visits.events.all *= kept;
+            visits.events.recent *= RECENT;
         }
     }
 
     /// Drops places that steps such as the last one do not have, and more until there are few enough cells.
     fn drop_places(&mut self, zeros: u32) {
         let cells = |places: &BTreeMap<u64, Visits>| places.values().map(|it| it.features.len()).sum::<usize>();
-        let events = |places: &BTreeMap<u64, Visits>| places.values().map(Visits::total).sum::<f64>();
+        let events = |places: &BTreeMap<u64, Visits>| places.values().map(|it| it.events.all).sum::<f64>();
         let mut least = self.zeros.max(zeros);
         while least > self.zeros || (cells(&self.places) > MOST_CELLS && self.zeros < u64::BITS) {
             let all = events(&self.places);
             self.places.retain(|&key, _| Place::from_key(key).hash().leading_zeros() >= least);
             // The events of a step are those of the places that are kept.
-            self.events *= events(&self.places) / all;
+            let kept = events(&self.places) / all;
+            self.events = Events { all: self.events.all * kept, recent: self.events.recent * kept };
             self.zeros = least;
             least += u32::from(cells(&self.places) > MOST_CELLS);
         }
@@ -274,7 +290,9 @@ impl Margins {
         let mut all = vec![0.5; patterns];
         for (&key, visits) in &past.places {
             let place = Place::from_key(key);
-            let add = |sums: &mut Vec<f64>| visits.patterns.iter().for_each(|&(i, x)| sums[i as usize] += x);
+            let divided: f64 = visits.patterns.iter().map(|entry| entry.1).sum();
+            let part = visits.events.all / divided.max(1e-300);
+            let add = |sums: &mut Vec<f64>| visits.patterns.iter().for_each(|&(i, x)| sums[i as usize] += x * part);
             add(&mut all);
             add(rows.entry(place.row).or_insert_with(|| vec![0.0; patterns]));
             add(cols.entry(place.col).or_insert_with(|| vec![0.0; patterns]));

@@ -4,8 +4,8 @@
 //!
 //! ```text
 //! an event      copies an earlier event with probability (events so far) / (events so far + c2), else it is new
-//! a new event   has the feature of an event of this place in earlier steps with probability h / (h + b), where h is
-//!               their number; else it has a pattern, and a feature of it
+//! a new event   has any feature with probability s; else it has the feature of an event of this place in earlier steps
+//!               with probability h / (h + b), where h is their number; else it has a pattern, and a feature of it
 //! a pattern     is that of an earlier event with probability (such events so far) / (such events so far + c1), else
 //!               it is pattern i with probability w_i
 //! w             the mix of patterns that is expected at the place: what it had in earlier steps, and what its row
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! 1 / (1 + c2) is the correlation between events at the same place (bursts); 1 / (1 + c1) tells how much the mix of a
-//! place changes from step to step, and how well it is known; b tells how well the patterns fit. What makes the shapes of
-//! the latest steps most likely is taken ([`Prediction::all`], [`Dispersion::all`]).
+//! place changes from step to step, and how well it is known; b tells how well the patterns fit, and s how many events are
+//! stray. What makes the shapes of the latest steps most likely is taken ([`Prediction::all`], [`Dispersion::all`]).
 //!
 //! The shape is judged by -ln P(y), where P is the probability of the counts y under the urn. The probability of an event
 //! after the others is computed with the expected pattern of each event instead of the drawn one. The p-value is the
@@ -24,22 +24,28 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use crate::encode::counts::{FeatureRows, LEAST, expected};
-use crate::surprise::chance::LEAST_P;
+use crate::surprise::chance::{LEAST_P, ln_gamma};
 
 /// The largest number of events of a place that its shape is judged by. Of more, this many are drawn.
-pub(crate) const MOST_EVENTS: usize = 128;
+pub(crate) const MOST_EVENTS: usize = 64;
 
 /// A simulation ends when this many fibers were less likely.
 const HITS: f64 = 10.0;
 
 /// The number of simulated fibers after which a place that is not surprising has been recognized.
-const FIRST_DRAWS: usize = 1 << 10;
+const FIRST_DRAWS: usize = 1 << 8;
 
 /// Maximum number of simulated fibers.
-const MOST_DRAWS: usize = 1 << 14;
+const MOST_DRAWS: usize = 1 << 12;
 
-/// The number of the least likely simulated fibers that tell how the tail goes on.
-const TAIL: usize = 64;
+/// The number of simulated fibers after which a very small p-value may be clear.
+const CLEAR_DRAWS: usize = 1 << 10;
+
+/// A simulation also ends if the p-value times the number of simulated fibers is smaller than this.
+const CLEAR: f64 = 0.01;
+
+/// One of this many simulated fibers, the least likely ones, tell how the tail goes on.
+const TAIL: usize = 32;
 
 /// How well the shape of a place is known from the past.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,6 +54,8 @@ pub(crate) struct Prediction {
     lines: f64,
     /// b, the weight in events of what the patterns lead to expect, beside what the place had itself.
     patterns: f64,
+    /// s, the probability that an event has any feature.
+    stray: f64,
 }
 
 /// How shapes vary from step to step.
@@ -78,8 +86,14 @@ pub(crate) struct Law {
 impl Prediction {
     /// All predictions among which the most likely one is taken.
     pub(crate) fn all() -> Vec<Prediction> {
-        let with = |lines: f64| [1e9, 1e3, 300.0, 100.0, 30.0, 10.0].map(|patterns| Prediction { lines, patterns });
-        [4.0, 1.0, 16.0, 64.0].into_iter().flat_map(with).collect()
+        let mut all = Vec::new();
+        for stray in [0.01, 1e-4, 1e-3, 0.03, 0.1] {
+            for lines in [4.0, 1.0, 16.0, 64.0] {
+                let with = [1e9, 300.0, 100.0, 30.0, 10.0].map(|patterns| Prediction { lines, patterns, stray });
+                all.extend(with);
+            }
+        }
+        all
     }
 }
 
@@ -122,7 +136,8 @@ impl Law {
         let unknown = unknown + 1.0 / (1.0 + features);
         Urn {
             mix,
-            own: events * weight / features,
+            own: (1.0 - prediction.stray) * events * weight / features,
+            stray: prediction.stray,
             c1: odds(change),
             c2: odds(correlation + (1.0 - correlation) * unknown),
         }
@@ -156,6 +171,8 @@ pub(crate) struct Urn {
     mix: Vec<f64>,
     /// The probability that a new event has the feature of an event of earlier steps.
     own: f64,
+    /// The probability that a new event has any feature.
+    stray: f64,
     c1: f64,
     c2: f64,
 }
@@ -282,7 +299,8 @@ impl Urn {
     pub(crate) fn share(&self, patterns: &Patterns, feature: u32, scratch: &Scratch) -> f64 {
         let row = patterns.rows.row(feature as usize);
         let by_patterns: f64 = row.iter().zip(&self.mix).map(|(a, w)| a * w).sum();
-        self.own * scratch.own[feature as usize] + (1.0 - self.own) * by_patterns
+        let stray = self.stray / patterns.features as f64;
+        self.own * scratch.own[feature as usize] + (1.0 - self.own - self.stray) * by_patterns + stray
     }
 
     /// Returns -ln P(y) of the counts of some events at the place that is loaded, up to a constant that depends on their
@@ -292,12 +310,13 @@ impl Urn {
         mix.fill(0.0);
         mix.iter_mut().zip(&self.mix).for_each(|(x, w)| *x = w * self.c1);
         let (mut total, mut product, mut nats) = (self.c1, 1.0f64, 0.0);
+        let stray = self.stray / patterns.features as f64;
         for (before, &feature) in events.iter().enumerate() {
             let row = patterns.rows.row(feature as usize);
             let part = expected(row, mix).max(LEAST);
-            let by_patterns = self.c2 * (1.0 - self.own) * part / total;
+            let by_patterns = self.c2 * (1.0 - self.own - self.stray) * part / total;
             let copies = f64::from(seen[feature as usize]);
-            let all = by_patterns + self.c2 * self.own * own[feature as usize] + copies;
+            let all = by_patterns + self.c2 * (self.own * own[feature as usize] + stray) + copies;
             // The number of orders of the events falls by the number of equal ones.
             product *= all / ((before as f64 + self.c2) * (copies + 1.0));
             if product < 1e-200 {
@@ -325,10 +344,14 @@ impl Urn {
                 events.push(events[at as usize]);
                 continue;
             }
-            if self.own > 0.0 && rng.random::<f64>() < self.own {
-                let at = rng.random::<f64>();
-                let found = sums.partition_point(|entry| entry.1 <= at).min(sums.len() - 1);
+            let at = rng.random::<f64>();
+            if at < self.own {
+                let found = sums.partition_point(|entry| entry.1 <= at / self.own).min(sums.len() - 1);
                 events.push(sums[found].0);
+                continue;
+            }
+            if at < self.own + self.stray {
+                events.push(rng.random_range(0..patterns.features) as u32);
                 continue;
             }
             let at = rng.random::<f64>() * (drawn.len() as f64 + self.c1);
@@ -365,7 +388,6 @@ impl Urn {
             let drawn = std::mem::take(&mut scratch.events);
             let value = self.surprise(patterns, &drawn, scratch);
             scratch.events = drawn;
-            // Equal events in another order have nearly the same value.
             hits += match value - own {
                 difference if difference.abs() <= 1e-9 * own.abs() => 0.5,
                 difference if difference > 0.0 => 1.0,
@@ -377,13 +399,28 @@ impl Urn {
                 return (enough / (draw as f64 + rng.random::<f64>())).min(1.0);
             }
             values.push(value);
+            let is_clear = |p: f64| p * (draw as f64) < CLEAR;
+            if draw == MOST_DRAWS || (draw >= CLEAR_DRAWS && draw.is_power_of_two() && hits == 0.0) {
+                let p = beyond(&mut values, own);
+                if draw == MOST_DRAWS || is_clear(p) {
+                    // The p-value cannot be smaller than half of the probability of the events themselves.
+                    let orders = ln_gamma(events.len() as f64 + 1.0);
+                    return p.max(0.5 * (orders - own).exp()).max(LEAST_P);
+                }
+            }
         }
-        values.sort_unstable_by(|a, b| b.total_cmp(a));
-        let start = values[TAIL - 1];
-        let mean = values[..TAIL].iter().map(|value| value - start).sum::<f64>() / TAIL as f64;
-        let beyond = (-(own - start).max(0.0) / mean.max(1e-6)).exp();
-        (TAIL as f64 / MOST_DRAWS as f64 * beyond).max(LEAST_P)
+        LEAST_P
     }
+}
+
+/// Returns the probability of a value above `own`, which is larger than most of the drawn values: the tail of a
+/// log-likelihood falls exponentially.
+fn beyond(values: &mut [f64], own: f64) -> f64 {
+    values.sort_unstable_by(|a, b| b.total_cmp(a));
+    let tail = values.len() / TAIL;
+    let start = values[tail];
+    let mean = values[..tail].iter().map(|value| value - start).sum::<f64>() / tail as f64;
+    (-(own - start).max(0.0) / mean.max(1e-6)).exp() / TAIL as f64
 }
 
 /// Iterations that divide the events of a place among the patterns.
