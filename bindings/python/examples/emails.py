@@ -38,11 +38,12 @@ print(f"{months} months x {senders} senders x {receivers} receivers")
 print(f"{events.tally['used']} e-mails used, {events.tally['filtered']} filtered out")
 
 # %% [markdown]
-# The recipe is the paper's: the logarithm of each count, divided by the largest value, minus the mean of each pair over the months. The number of patterns is determined from the data.
+# The recipe is the paper's: the logarithm of each count, divided by the largest value, minus the mean of each pair over the months. These values are not counts any more, so the exact model is used, which is that of the paper; without the recipe it would be the model for counts. The number of patterns is determined from the data.
 
 # %%
 model = tn.TensorNOODL(recipe="log2,scale,center").fit(events)
 explained = 1 - model.history_[-1]["fit"] ** 2
+print(f"the {model.model_} model, because {model.model_reason_}")
 print(f"{model.n_patterns_} patterns explain {explained:.0%} of the energy")
 
 figure = model.plot(top=8)

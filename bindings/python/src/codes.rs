@@ -36,8 +36,7 @@ impl Codes {
         tensor.with(py, |input| {
             let mut matrix = Sparse::new(input.shape().features);
             for fiber in 0..input.fibers() {
-                let column = (0..).zip(input.fiber(fiber)).filter(|(_, value)| **value != 0.0);
-                matrix.push(&column.map(|(pattern, value)| (pattern, *value)).collect::<Vec<_>>());
+                matrix.push(&input.entries(fiber).collect::<Vec<_>>());
             }
             let codes = tensornoodl::Codes::new(matrix, &input);
             Ok(Codes { codes, labels: tensor.labels.clone(), dims: tensor.dims.clone() })

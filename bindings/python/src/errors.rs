@@ -20,8 +20,22 @@ pub(crate) fn py_error(error: impl Into<tensornoodl_data::Error>) -> PyErr {
         },
         Error::Tensor(tensornoodl::Error::NoPattern) => NoPattern::new_err(NO_PATTERN),
         error @ Error::Tensor(tensornoodl::Error::NothingShared) => NoPattern::new_err(error.to_string()),
+        error @ Error::Tensor(tensornoodl::Error::NotFinite { value, .. }) if value.is_nan() => {
+            PyValueError::new_err(format!("{error}; fill missing values first"))
+        }
+        Error::NotACount { value, feature, row, col } => {
+            not_a_count(&format!("the cell of feature {feature:?}, row {row:?}, col {col:?}"), value)
+        }
         other => PyValueError::new_err(other.to_string()),
     }
+}
+
+/// Returns the exception for a value that cannot be a number of events. It names the parameters as Python spells them.
+pub(crate) fn not_a_count(cell: &str, value: f64) -> PyErr {
+    PyValueError::new_err(format!(
+        "{cell} is {value}: the counts model needs whole numbers that are not negative; \
+         use model='exact', or count events with from_events(..., value='count')"
+    ))
 }
 
 /// Returns the message of the operating system without the error number, which Python adds itself.

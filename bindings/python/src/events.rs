@@ -16,7 +16,7 @@ use tensornoodl_data::{Counter, Query, arrow, table};
 use crate::errors::py_error;
 use crate::labels::Labels;
 use crate::run::run;
-use crate::tensor::Tensor;
+use crate::tensor::{Cells, Tensor};
 
 /// The events of a table, counted into a stream of tensors with common labels.
 #[pyclass(frozen, module = "tensornoodl")]
@@ -160,7 +160,8 @@ impl Events {
         let axes = [&self.query.feature, &self.query.row, &self.query.col].map(Clone::clone);
         let label = self.events.steps.as_ref().map(|steps| steps.names[step].clone());
         let tensor = py.detach(|| self.events.tensor(step)).map_err(py_error)?;
-        Tensor::new(py, tensor, self.labels.clone(), Some(axes), label)
+        let cells = Cells { value: self.query.value.clone(), average_over: self.query.average_over.clone() };
+        Ok(Tensor::of_table(tensor, self.labels.clone(), axes, label, cells))
     }
 }
 

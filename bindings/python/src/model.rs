@@ -1,34 +1,42 @@
 //! A model: patterns, the factors of every step, and labels. It is what the model file holds.
 
+use std::ffi::CString;
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 
 use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rayon::ThreadPool;
 use tensornoodl::parallel::Solo;
-use tensornoodl::{Learner, Params, Passes, Rule, Stop};
-use tensornoodl_data::{Axis, Card, Query, Recipe, Value, align, files};
+use tensornoodl::{Learner, ModelKind, Params, Passes, Rule, Stop};
+use tensornoodl_data::{Axis, Card, Query, Recipe, Value, align, files, is_count, model_name};
 
 use crate::arrays::{DenseFactors, dense_factors, dictionary, patterns};
 use crate::codes::Codes;
 use crate::errors::{internal_error, py_error};
 use crate::events::Events;
 use crate::labels::Labels;
-use crate::options::Options;
+use crate::options::{Options, Pickled};
 use crate::run::{read, run};
 use crate::tensor::Tensor;
 
 /// A model: patterns, the factors of every step, labels, and the origin of the data. It is what the model file holds.
 #[pyclass(frozen, module = "tensornoodl._core")]
-pub(crate) struct Model(RwLock<tensornoodl_data::Model>);
+pub(crate) struct Model {
+    model: RwLock<tensornoodl_data::Model>,
+    /// Why it is a model of counts or an exact one, as the end of a sentence that begins with "because".
+    reason: String,
+}
+
+/// The reason for the model in a file.
+const IN_FILE: &str = "the model file has it";
 
 impl Model {
-    fn new(model: tensornoodl_data::Model) -> Model {
-        Model(RwLock::new(model))
+    fn new(model: tensornoodl_data::Model, reason: String) -> Model {
+        Model { model: RwLock::new(model), reason }
     }
 
     /// Reads the model. Threads share it: several may read at a time, and they wait while another thread learns.
@@ -37,7 +45,7 @@ impl Model {
         py: Python<'_>,
         view: impl FnOnce(&tensornoodl_data::Model) -> PyResult<T>,
     ) -> PyResult<T> {
-        read(py, &self.0, view)
+        read(py, &self.model, view)
     }
 }
 
@@ -67,10 +75,12 @@ fn distinct(label: String, others: &[String]) -> String {
     names.find(|name| !others.contains(name)).unwrap_or_default()
 }
 
-/// Aligns the features of a tensor with those of the model, and applies the model's recipe. Returns the tensor, and
-/// the number of entries that were left out because the model does not know their features.
+/// Aligns the features of a tensor with those of the model, checks the values that the counts model gets, and applies
+/// the model's recipe. Returns the tensor, and the number of entries that were left out because the model does not know
+/// their features.
 fn prepare<'a>(
     card: &Card,
+    kind: ModelKind,
     tensor: tensornoodl::Tensor<'a>,
     labels: &Labels,
 ) -> Result<(tensornoodl::Tensor<'a>, usize), tensornoodl_data::Error> {
@@ -94,8 +104,26 @@ fn prepare<'a>(
         }
         align(&tensor, features, &card.features)?
     };
+    if kind == ModelKind::Counts {
+        check_counts(&tensor, [&card.features, &labels.names[1], &labels.names[2]])?;
+    }
     let tensor = if card.recipe == Recipe::default() { tensor } else { card.recipe.apply(tensor)? };
     Ok((tensor, left_out))
+}
+
+/// Checks that all values of a tensor can be numbers of events. `labels` are those of the features, rows and cols.
+fn check_counts(
+    tensor: &tensornoodl::Tensor<'_>,
+    labels: [&[String]; 3],
+) -> Result<(), tensornoodl_data::Error> {
+    for (fiber, place) in tensor.places().iter().enumerate() {
+        if let Some((feature, value)) = tensor.entries(fiber).find(|entry| !is_count(entry.1)) {
+            let at = [feature, place.row, place.col];
+            let [feature, row, col] = [0, 1, 2].map(|axis: usize| labels[axis][at[axis] as usize].clone());
+            return Err(tensornoodl_data::Error::NotACount { value, feature, row, col });
+        }
+    }
+    Ok(())
 }
 
 /// Returns the card of a new model: where its data comes from.
@@ -110,7 +138,10 @@ fn new_card(tensor: &Tensor, events: Option<&Events>) -> Card {
             ..Card::new(events.query.clone(), labels)
         };
     }
-    let value = if tensor.dims.is_some() { Value::Count } else { Value::Sum("value".into()) };
+    let (value, average_over) = match tensor.cells.clone() {
+        Some(cells) => (cells.value, cells.average_over),
+        None => (Value::Sum("value".into()), None),
+    };
     let [feature, row, col] =
         tensor.dims.clone().unwrap_or_else(|| ["1", "2", "3"].map(|axis| Axis::Bin(axis.into(), 1.0)));
     let query = Query {
@@ -119,7 +150,7 @@ fn new_card(tensor: &Tensor, events: Option<&Events>) -> Card {
         col,
         step: None,
         value,
-        average_over: None,
+        average_over,
         keep_rows: None,
         filters: Vec::new(),
         square: false,
@@ -156,19 +187,24 @@ fn continue_learner(
     }
 }
 
-/// Returns a learner with the patterns that are found in the first tensor.
+/// Returns a learner for the first tensor. One of the exact model has the patterns that are found in it; one of the
+/// counts model finds them when it learns.
 fn find_learner(
     py: Python<'_>,
     tensor: &Tensor,
     options: &Options,
     params: Params,
     card: &Card,
+    kind: ModelKind,
 ) -> PyResult<Learner> {
     let stop = Stop::default();
     let discover = options.discover_params(&stop);
+    if kind == ModelKind::Counts {
+        return Learner::for_counts(card.features.len(), params, discover).map_err(py_error);
+    }
     tensor.with(py, |first| {
         let learner = run(py, options.jobs, &stop, |pool| {
-            let (first, _) = prepare(card, first, &tensor.labels)?;
+            let (first, _) = prepare(card, kind, first, &tensor.labels)?;
             let find = || Learner::from_tensor(Arc::new(Solo), &first, params, discover, options.stream);
             Ok(pool.install(find)?)
         })?;
@@ -200,7 +236,7 @@ fn learn_step(
     let label = label.unwrap_or_else(|| (card.history.len() + 1).to_string());
     card.steps.push(distinct(label, &card.steps));
     let (all_rows, all_cols) = (card.rows.len(), card.cols.len());
-    let (tensor, left_out) = prepare(card, tensor, labels)?;
+    let (tensor, left_out) = prepare(card, model.learner.kind(), tensor, labels)?;
     let place = |place: &tensornoodl::Place| tensornoodl::Place {
         row: rows[place.row as usize],
         col: cols[place.col as usize],
@@ -240,19 +276,29 @@ impl Model {
         let mut card = new_card(tensor, events);
         (card.recipe, card.seed) = (recipe.clone().unwrap_or_default(), options.seed);
         let earlier = start.and_then(|start| start.cast::<Model>().ok());
+        let kind_of_start = match (start, earlier) {
+            (_, Some(earlier)) => {
+                let kind = earlier.get().read(py, |earlier| Ok(earlier.learner.kind()))?;
+                Some((kind, "init was learned with it".into()))
+            }
+            (Some(_), None) => Some((ModelKind::Exact, "init has patterns of unit length".into())),
+            (None, None) => None,
+        };
+        let query = tensor.cells.as_ref().map(|_| &card.query);
+        let (kind, reason) = options.choose(kind_of_start, query, &card.recipe)?;
         let learner = match (start, earlier) {
             (_, Some(earlier)) => {
                 earlier.get().read(py, |earlier| continue_learner(earlier, params, recipe, &mut card))?
             }
             (Some(start), None) => Learner::new(dictionary(start)?, params).map_err(py_error)?,
-            (None, None) => find_learner(py, tensor, &options, params, &card)?,
+            (None, None) => find_learner(py, tensor, &options, params, &card, kind)?,
         };
         let features = learner.dictionary().features();
         if features != card.features.len() {
             let error = tensornoodl::Error::Features { tensor: card.features.len(), dictionary: features };
             return Err(py_error(error));
         }
-        Ok(Model::new(tensornoodl_data::Model::with_card(learner, card)))
+        Ok(Model::new(tensornoodl_data::Model::with_card(learner, card), reason))
     }
 
     /// Learn from a tensor. Return the number of entries that were left out because the model does not know their
@@ -266,9 +312,11 @@ impl Model {
         label: Option<String>,
     ) -> PyResult<usize> {
         let (params, stop) = (options.params()?, Stop::default());
+        let kind = self.read(py, |model| Ok(model.learner.kind()))?;
+        options.check_model(kind, "the patterns so far were learned with it")?;
         tensor.with(py, |input| {
             let work = |pool: &ThreadPool| {
-                let model = &mut *self.0.write().map_err(|error| error.to_string())?;
+                let model = &mut *self.model.write().map_err(|error| error.to_string())?;
                 model.learner.set_stop(stop.clone());
                 let params_before = model.learner.params().clone();
                 let (rows, cols) = (model.card.rows.len(), model.card.cols.len());
@@ -291,8 +339,8 @@ impl Model {
         let stop = Stop::default();
         tensor.with(py, |input| {
             let work = |pool: &ThreadPool| {
-                let model = self.0.read().map_err(|error| error.to_string())?;
-                let prepared = prepare(&model.card, input, &tensor.labels);
+                let model = self.model.read().map_err(|error| error.to_string())?;
+                let prepared = prepare(&model.card, model.learner.kind(), input, &tensor.labels);
                 let encode = |tensor: &tensornoodl::Tensor<'_>| model.learner.encode_until(&stop, tensor);
                 Ok(prepared.and_then(|(tensor, left_out)| Ok((pool.install(|| encode(&tensor))?, left_out))))
             };
@@ -311,6 +359,11 @@ impl Model {
         let [_, rows, cols] = &*codes.labels.names;
         let labels = Labels::given([features, rows.clone(), cols.clone()]);
         Tensor::new(py, tensor, labels, codes.dims.clone(), None)
+    }
+
+    /// The name of the model, `counts` or `exact`, and the reason for it.
+    fn choice(&self, py: Python<'_>) -> PyResult<(&'static str, &str)> {
+        self.read(py, |model| Ok((model_name(model.learner.kind()), &*self.reason)))
     }
 
     /// The patterns (m x n).
@@ -403,6 +456,7 @@ impl Model {
         self.read(py, |model| {
             let (params, dict) = (model.learner.params(), PyDict::new(py));
             let recipe = (model.card.recipe != Recipe::default()).then(|| model.card.recipe.to_string());
+            dict.set_item("model", model_name(model.learner.kind()))?;
             dict.set_item("recipe", recipe)?;
             dict.set_item("random_state", model.card.seed)?;
             let eta_a = match params.rule {
@@ -474,9 +528,18 @@ impl Model {
         })
     }
 
-    /// For every pattern that was found in the data, how clear it was; above 1 is clearer than chance.
+    /// For every pattern that was found in the data, how clear it was.
     fn evidence<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
         self.read(py, |model| Ok(model.learner.evidence().into_pyarray(py)))
+    }
+
+    /// The ladder of the last decision on the number of patterns: the number of patterns of each rung, what it gains
+    /// over the rung below, and the standard error of the gain.
+    fn ladder(&self, py: Python<'_>) -> PyResult<Vec<(usize, f64, f64)>> {
+        self.read(py, |model| {
+            let rungs = model.evidence.iter().flat_map(|evidence| &evidence.rungs);
+            Ok(rungs.map(|rung| (rung.patterns, rung.gain, rung.error)).collect())
+        })
     }
 
     /// Write the model file.
@@ -488,7 +551,11 @@ impl Model {
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Model> {
         let model = py.detach(|| tensornoodl_data::Model::load(&path)).map_err(py_error)?;
-        Ok(Model::new(model))
+        if let Some(note) = model.note() {
+            let message = CString::new(format!("{}: {note}", path.display())).map_err(internal_error)?;
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &message, 1)?;
+        }
+        Ok(Model::new(model, IN_FILE.into()))
     }
 
     /// Write an HTML page about the model.
@@ -505,16 +572,17 @@ impl Model {
     }
 
     /// Supports pickle and copy, in the format of the model file.
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Pickled<'py, '_>> {
         let bytes = self.read(py, |model| model.to_bytes().map_err(py_error))?;
         let from = py.get_type::<Model>().getattr("from_bytes")?;
-        Ok((from, (PyBytes::new(py, &bytes),)))
+        Ok((from, (PyBytes::new(py, &bytes), &self.reason)))
     }
 
     /// The model that ``__reduce__`` serialized.
     #[staticmethod]
-    fn from_bytes(bytes: &[u8]) -> PyResult<Model> {
+    #[pyo3(signature = (bytes, reason=IN_FILE))]
+    fn from_bytes(bytes: &[u8], reason: &str) -> PyResult<Model> {
         let model = tensornoodl_data::Model::from_bytes(bytes, "the pickled model").map_err(py_error)?;
-        Ok(Model::new(model))
+        Ok(Model::new(model, reason.into()))
     }
 }

@@ -1,7 +1,10 @@
 //! Parameters of a learner, as `python/tensornoodl/_inputs.py` passes them.
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tensornoodl::{DiscoverParams, Params, Passes, Rule, Stop};
+use pyo3::types::PyBytes;
+use tensornoodl::{DiscoverParams, ModelKind, Params, Passes, Rule, Stop};
+use tensornoodl_data::{ModelChoice, Query, Recipe, model_name};
 
 use crate::errors::py_error;
 
@@ -9,7 +12,9 @@ use crate::errors::py_error;
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Options {
-    /// Largest number of patterns; `None`: the data determines it.
+    /// The model: `auto`, `counts` or `exact`.
+    model: String,
+    /// Number of patterns; `None`: the data determines it.
     patterns: Option<usize>,
     /// Passes over each tensor; `None`: until they no longer improve the patterns.
     passes: Option<usize>,
@@ -25,7 +30,65 @@ pub(crate) struct Options {
     pub(crate) jobs: usize,
 }
 
+/// A model, and the reason for it as the end of a sentence that begins with "because".
+pub(crate) type Choice = (ModelKind, String);
+
+/// A function that makes an object again, and its arguments: the state of a learner, and the reason for its model.
+pub(crate) type Pickled<'py, 'a> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>, &'a str));
+
 impl Options {
+    /// Chooses the model. `start` is the choice that patterns to start from leave, and `query` is how a table was counted;
+    /// an array has none.
+    ///
+    /// # Errors
+    /// If another model is asked for than the patterns to start from have, or a parameter does not belong to the model.
+    pub(crate) fn choose(
+        &self,
+        start: Option<Choice>,
+        query: Option<&Query>,
+        recipe: &Recipe,
+    ) -> PyResult<Choice> {
+        let asked: ModelChoice = self.model.parse().map_err(py_error)?;
+        let choice = match (start, asked, query) {
+            (Some(start), ..) => start,
+            (_, ModelChoice::Auto, _) if self.eta_a.is_some() => {
+                (ModelKind::Exact, "eta_a belongs to it".into())
+            }
+            (.., Some(query)) => asked.resolve(query, recipe),
+            (_, ModelChoice::Given(kind), None) => (kind, "it was asked for".into()),
+            (_, ModelChoice::Auto, None) => {
+                (ModelKind::Exact, "the values of an array need not count anything".into())
+            }
+        };
+        self.check_model(choice.0, &choice.1)?;
+        if choice.0 == ModelKind::Counts && !recipe.keeps_counts() {
+            return Err(PyValueError::new_err(format!(
+                "recipe is '{recipe}', it may only have log2, sqrt and presence with the counts model; use model='exact'"
+            )));
+        }
+        Ok(choice)
+    }
+
+    /// Checks that the parameters belong to a model, which is taken for this reason.
+    ///
+    /// # Errors
+    /// If another model is asked for, or the counts model gets a step size.
+    pub(crate) fn check_model(&self, kind: ModelKind, reason: &str) -> PyResult<()> {
+        let name = model_name(kind);
+        if !["auto", name].contains(&&*self.model) {
+            let asked = &self.model;
+            return Err(PyValueError::new_err(format!(
+                "model is '{asked}', it must be '{name}' or 'auto': the {name} model is needed, because {reason}"
+            )));
+        }
+        match (kind, self.eta_a) {
+            (ModelKind::Counts, Some(eta_a)) => Err(PyValueError::new_err(format!(
+                "eta_a is {eta_a}, it must be None with the counts model, which has no step size"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the parameters of the steps.
     pub(crate) fn params(&self) -> PyResult<Params> {
         let params = Params {

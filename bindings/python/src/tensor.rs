@@ -1,6 +1,6 @@
-//! One tensor: its nonzero fibers in a NumPy array, their places, and the labels of its axes.
+//! One tensor: its nonzero fibers, their places, and the labels of its axes.
 
-use numpy::ndarray::{Axis, s};
+use numpy::ndarray::Axis;
 use numpy::{
     IntoPyArray, PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
     PyUntypedArrayMethods,
@@ -17,15 +17,30 @@ use crate::labels::Labels;
 /// A sparse tensor of n features x J rows x K cols: its nonzero fibers and their places.
 #[pyclass(frozen, module = "tensornoodl")]
 pub(crate) struct Tensor {
-    /// p x n: one fiber in each row.
-    values: Py<PyArray2<f64>>,
-    places: Vec<Place>,
+    fibers: Fibers,
     pub(crate) shape: Shape,
     pub(crate) labels: Labels,
     /// The axes, if they have names.
     pub(crate) dims: Option<[tensornoodl_data::Axis; 3]>,
     /// Label of the tensor in a stream.
     pub(crate) step: Option<String>,
+    /// What the cells of a table hold; None for an array.
+    pub(crate) cells: Option<Cells>,
+}
+
+/// The fibers of a tensor and their places.
+enum Fibers {
+    /// An array p x n with one fiber in each row.
+    Array { values: Py<PyArray2<f64>>, places: Vec<Place> },
+    /// The cells of a table, which are few.
+    Table(tensornoodl::Tensor<'static>),
+}
+
+/// What the cells of a table hold.
+#[derive(Clone)]
+pub(crate) struct Cells {
+    pub(crate) value: tensornoodl_data::Value,
+    pub(crate) average_over: Option<String>,
 }
 
 impl Tensor {
@@ -40,26 +55,88 @@ impl Tensor {
         let (shape, places) = (tensor.shape(), tensor.places().to_vec());
         let values = tensor.into_values().into_pyarray(py);
         let values = values.reshape([places.len(), shape.features])?.unbind();
-        Ok(Tensor { values, places, shape, labels, dims, step })
+        let fibers = Fibers::Array { values, places };
+        Ok(Tensor { fibers, shape, labels, dims, step, cells: None })
     }
 
-    /// Calls `work` with the tensor as the core has it, which borrows the memory of NumPy.
+    /// Returns a tensor of a table.
+    pub(crate) fn of_table(
+        tensor: tensornoodl::Tensor<'static>,
+        labels: Labels,
+        dims: [tensornoodl_data::Axis; 3],
+        step: Option<String>,
+        cells: Cells,
+    ) -> Tensor {
+        let shape = tensor.shape();
+        Tensor { fibers: Fibers::Table(tensor), shape, labels, dims: Some(dims), step, cells: Some(cells) }
+    }
+
+    /// The place of every fiber.
+    fn all_places(&self) -> &[Place] {
+        match &self.fibers {
+            Fibers::Array { places, .. } => places,
+            Fibers::Table(tensor) => tensor.places(),
+        }
+    }
+
+    /// The fibers (p x n): the array, or a new one for a table.
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        match &self.fibers {
+            Fibers::Array { values, .. } => Ok(values.bind(py).clone()),
+            Fibers::Table(tensor) => {
+                let values = tensor.clone().into_values().into_pyarray(py);
+                values.reshape([tensor.fibers(), self.shape.features])
+            }
+        }
+    }
+
+    /// Calls `each` with the feature, the place and the value of every entry that is not zero.
+    fn each_entry(&self, py: Python<'_>, mut each: impl FnMut(usize, Place, f64)) -> PyResult<()> {
+        match &self.fibers {
+            Fibers::Array { values, places } => {
+                let values = values.bind(py).try_readonly()?;
+                for (fiber, place) in values.as_array().outer_iter().zip(places) {
+                    let entries = fiber.iter().enumerate().filter(|(_, value)| **value != 0.0);
+                    entries.for_each(|(feature, value)| each(feature, *place, *value));
+                }
+            }
+            Fibers::Table(tensor) => {
+                for (fiber, place) in tensor.places().iter().enumerate() {
+                    tensor.entries(fiber).for_each(|(feature, value)| each(feature as usize, *place, value));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `work` with the tensor as the core has it, which borrows the fibers.
     pub(crate) fn with<T>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(tensornoodl::Tensor<'_>) -> PyResult<T>,
     ) -> PyResult<T> {
-        let values = self.values.bind(py).try_readonly()?;
-        let tensor = tensornoodl::Tensor::from_fibers(self.shape, values.as_slice()?, self.places.as_slice());
-        work(tensor.map_err(py_error)?)
+        match &self.fibers {
+            Fibers::Array { values, places } => {
+                let values = values.bind(py).try_readonly()?;
+                let tensor =
+                    tensornoodl::Tensor::from_fibers(self.shape, values.as_slice()?, places.as_slice());
+                work(tensor.map_err(py_error)?)
+            }
+            Fibers::Table(tensor) => {
+                let Shape { rows, cols, .. } = self.shape;
+                work(tensor.moved(rows, cols, tensor.places()).map_err(py_error)?)
+            }
+        }
     }
 }
 
 #[pymethods]
 impl Tensor {
-    /// A tensor of fibers (p x n) at places (p x 2: row and col). Fibers in C order, float64, are not copied.
+    /// A tensor of fibers (p x n) at places (p x 2: row and col). Fibers in C order, float64, are not copied. `cells` is
+    /// what the cells of a table hold, such as `count`, and the column that they are averaged over.
     #[staticmethod]
-    #[pyo3(signature = (fibers, places, rows=None, cols=None, labels=(None, None, None), dims=None, step=None))]
+    #[pyo3(signature = (fibers, places, rows=None, cols=None, labels=(None, None, None), dims=None, step=None, cells=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are named in Python")]
     fn from_fibers(
         fibers: Bound<'_, PyAny>,
         places: PyReadonlyArray2<'_, i64>,
@@ -68,7 +145,14 @@ impl Tensor {
         labels: GivenLabels,
         dims: Option<DimNames>,
         step: Option<String>,
+        cells: Option<(String, Option<String>)>,
     ) -> PyResult<Tensor> {
+        let cells = match cells {
+            Some((value, average_over)) => {
+                Some(Cells { value: value.parse().map_err(py_error)?, average_over })
+            }
+            None => None,
+        };
         let values = contiguous(&fibers)?;
         let [count, features] = [values.shape()[0], values.shape()[1]];
         let places = places.as_array();
@@ -92,7 +176,8 @@ impl Tensor {
             return Err(py_error(tensornoodl::Error::PlaceOutOfBounds { place, shape }));
         }
         let labels = Labels::new([labels.0, labels.1, labels.2], shape)?;
-        Ok(Tensor { values: values.unbind(), places, shape, labels, dims: axes(dims), step })
+        let fibers = Fibers::Array { values: values.unbind(), places };
+        Ok(Tensor { fibers, shape, labels, dims: axes(dims), step, cells })
     }
 
     /// A tensor of an array of features x rows x cols. The array is not copied if no fiber is zero and the features
@@ -128,7 +213,8 @@ impl Tensor {
             return Err(PyTypeError::new_err("an array of three dimensions, float64 or float32, is needed"));
         };
         let labels = Labels::new([labels.0, labels.1, labels.2], shape)?;
-        Ok(Tensor { values, places, shape, labels, dims: axes(dims), step })
+        let fibers = Fibers::Array { values, places };
+        Ok(Tensor { fibers, shape, labels, dims: axes(dims), step, cells: None })
     }
 
     /// A tensor of entries: coordinates (3 x nnz: feature, row and col) and values. Entries with equal coordinates
@@ -174,10 +260,11 @@ impl Tensor {
         (self.shape.features, self.shape.rows, self.shape.cols)
     }
 
-    /// The nonzero fibers (p x n), one in each row: a read-only view of the tensor's memory.
+    /// The nonzero fibers (p x n), one in each row: a read-only view of the tensor's memory, or a copy for the tensor of a
+    /// table, which holds only the cells that are not zero.
     #[getter]
     fn fibers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let view = self.values.bind(py).call_method0("view")?;
+        let view = self.values(py)?.call_method0("view")?;
         view.getattr("flags")?.setattr("writeable", false)?;
         Ok(view)
     }
@@ -185,7 +272,7 @@ impl Tensor {
     /// Row and col of every fiber (p x 2).
     #[getter]
     fn places<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<i64>>> {
-        places_array(py, &self.places)
+        places_array(py, self.all_places())
     }
 
     /// Labels of the features.
@@ -222,11 +309,11 @@ impl Tensor {
     fn todense<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let dense = py.import("numpy")?.call_method1("zeros", (self.shape(),))?;
         let array = dense.cast::<PyArray3<f64>>()?.try_readwrite();
-        let (mut array, values) = (array?, self.values.bind(py).try_readonly()?);
+        let mut array = array?;
         let mut array = array.as_array_mut();
-        for (fiber, place) in values.as_array().outer_iter().zip(&self.places) {
-            array.slice_mut(s![.., place.row as usize, place.col as usize]).assign(&fiber);
-        }
+        self.each_entry(py, |feature, at, value| {
+            array[[feature, at.row as usize, at.col as usize]] = value;
+        })?;
         Ok(dense)
     }
 
@@ -243,15 +330,12 @@ impl Tensor {
 
     /// The tensor as a ``sparse.COO``.
     fn to_sparse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let values = self.values.bind(py).try_readonly()?;
         let (mut coords, mut data): ([Vec<i64>; 3], Vec<f64>) = Default::default();
-        for (fiber, place) in values.as_array().outer_iter().zip(&self.places) {
-            for (feature, value) in (0..).zip(fiber).filter(|(_, value)| **value != 0.0) {
-                let at = [feature, i64::from(place.row), i64::from(place.col)];
-                coords.iter_mut().zip(at).for_each(|(coords, at)| coords.push(at));
-                data.push(*value);
-            }
-        }
+        self.each_entry(py, |feature, at, value| {
+            let at = [feature as i64, i64::from(at.row), i64::from(at.col)];
+            coords.iter_mut().zip(at).for_each(|(coords, at)| coords.push(at));
+            data.push(value);
+        })?;
         let count = data.len();
         let coords = coords.concat().into_pyarray(py).reshape([3, count])?;
         coo(py, coords, data.into_pyarray(py), self.shape())
@@ -261,19 +345,20 @@ impl Tensor {
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let given = |at: usize| self.labels.given[at].then(|| &self.labels.names[at]);
         let parts = (
-            self.values.bind(py),
+            self.values(py)?,
             self.places(py)?,
             self.shape.rows,
             self.shape.cols,
             (given(0), given(1), given(2)),
             self.dims(),
             &self.step,
+            self.cells.as_ref().map(|cells| (cells.value.to_string(), &cells.average_over)),
         );
         Ok((py.get_type::<Tensor>().getattr("from_fibers")?, parts.into_pyobject(py)?))
     }
 
     fn __repr__(&self) -> String {
-        let (shape, fibers) = (self.shape, self.places.len());
+        let (shape, fibers) = (self.shape, self.all_places().len());
         let step = self.step.as_ref().map_or(String::new(), |step| format!(", step {step:?}"));
         format!("<tensornoodl.Tensor {shape}, {fibers} non-zero fibers{step}>")
     }

@@ -257,6 +257,21 @@ def test_files_are_atomic_and_damaged_files_are_refused(tmp_path: Path, planted:
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(ValueError, match="cannot be read as a model"):
         tn.load(path)
+    fitted.save(path)
+    damaged = bytearray(path.read_bytes())
+    damaged[-1] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(ValueError, match="is damaged: its checksum is"):
+        tn.load(path)
+
+
+def test_a_model_of_format_2_is_read_with_a_warning(tmp_path: Path) -> None:
+    old = Path(__file__).parents[3] / "crates/tensornoodl-data/tests/models/format-2.safetensors"
+    with pytest.warns(UserWarning, match="its format is 2, which has no checksum"):
+        model = tn.load(old)
+    assert model.n_patterns_ == 2
+    model.save(tmp_path / "new.safetensors")
+    assert np.array_equal(tn.load(tmp_path / "new.safetensors").components_, model.components_)
 
 
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])

@@ -27,21 +27,21 @@ pub struct Options {
     /// Report the patterns, and search again for the evidence for their number: with other random numbers, in parts
     /// of the fibers, and in both halves of the fibers.
     #[arg(long, help_heading = "Patterns")]
-    evidence: bool,
+    pub(crate) evidence: bool,
     /// Take this many patterns, the clearest ones first [default: all patterns that are clearer than chance].
     #[arg(long, value_name = "N", help_heading = "Patterns")]
-    patterns: Option<usize>,
+    pub(crate) patterns: Option<usize>,
     /// Search only fibers of at least this length (Euclidean norm, in the units of the data). With auto, all fibers
     /// are searched if the data follows the model; otherwise those longer than half the length above which fibers
     /// hold half of the energy.
     #[arg(long, default_value = "auto", value_name = "LENGTH|auto", help_heading = "Patterns")]
-    min_length: MinLength,
+    pub(crate) min_length: MinLength,
     /// Write the patterns to this CSV file: a column for each pattern, a line for each feature.
     #[arg(long, value_name = "FILE", help_heading = "Patterns")]
-    patterns_out: Option<PathBuf>,
+    pub(crate) patterns_out: Option<PathBuf>,
     /// Draw the evidence into this SVG file.
     #[arg(long, value_name = "FILE", requires = "evidence", help_heading = "Patterns")]
-    picture: Option<PathBuf>,
+    pub(crate) picture: Option<PathBuf>,
     /// Seed of all random draws.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -50,15 +50,15 @@ pub struct Options {
     threads: Option<usize>,
     /// Write a JSON object for each assumption, and one for the patterns if they are reported.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
     /// Show no progress.
     #[arg(long, short)]
-    quiet: bool,
+    pub(crate) quiet: bool,
 }
 
 /// The value of `--min-length`; None stands for auto.
 #[derive(Clone, Copy)]
-struct MinLength(Option<f64>);
+pub(crate) struct MinLength(pub(crate) Option<f64>);
 
 impl FromStr for MinLength {
     type Err = String;
@@ -124,6 +124,11 @@ impl Options {
         self.threads
     }
 
+    /// Whether only the results are printed.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet || self.json
+    }
+
     /// The files to write.
     pub fn outputs(&self) -> Vec<&Path> {
         self.patterns_out.iter().chain(&self.picture).map(PathBuf::as_path).collect()
@@ -142,11 +147,11 @@ impl Options {
     }
 
     /// Whether patterns are reported, and not only the assumptions.
-    fn reports_patterns(&self) -> bool {
+    pub(crate) fn reports_patterns(&self) -> bool {
         self.evidence || self.patterns.is_some() || self.min_length.0.is_some() || self.patterns_out.is_some()
     }
 
-    fn discover_params(&self) -> DiscoverParams {
+    pub(crate) fn discover_params(&self) -> DiscoverParams {
         DiscoverParams {
             min_patterns: self.patterns.unwrap_or(0),
             max_patterns: self.patterns,
@@ -242,19 +247,25 @@ fn write_checkup(
         _ => "The data does not fit the theory in all respects; see what to do.",
     };
     writeln!(out, "{sentence}\n")?;
-    for line in &checkup.assumptions {
-        let style = Style::new().fg_color(Some(color(line.verdict).into())).bold();
-        writeln!(out, "  {style}{:<4}{style:#}  {:<12} {}", word(line.verdict), line.name, line.explanation)?;
-        if !line.advice.is_empty() {
-            writeln!(out, "{:21}-> {}", "", line.advice)?;
-        }
-    }
+    write_assumptions(out, &checkup.assumptions)?;
     if start.min_length > 0.0 && hint {
         writeln!(
             out,
             "\nPatterns were looked for in the {} fibers of length {:.2e} or more; --evidence tells the reason.",
             start.fibers, start.min_length
         )?;
+    }
+    Ok(())
+}
+
+/// Prints a line for each assumption, and what to do about those that do not hold.
+pub(crate) fn write_assumptions(out: &mut impl Write, assumptions: &[Assumption]) -> io::Result<()> {
+    for line in assumptions {
+        let style = Style::new().fg_color(Some(color(line.verdict).into())).bold();
+        writeln!(out, "  {style}{:<4}{style:#}  {:<12} {}", word(line.verdict), line.name, line.explanation)?;
+        if !line.advice.is_empty() {
+            writeln!(out, "{:21}-> {}", "", line.advice)?;
+        }
     }
     Ok(())
 }
@@ -277,7 +288,7 @@ fn color(verdict: Verdict) -> AnsiColor {
 
 /// One assumption, as JSON.
 #[derive(Serialize)]
-struct Record<'a> {
+pub(crate) struct Record<'a> {
     r#type: &'static str,
     name: &'a str,
     value: f64,
@@ -288,7 +299,7 @@ struct Record<'a> {
 }
 
 impl Record<'_> {
-    fn new(line: &Assumption) -> Record<'_> {
+    pub(crate) fn new(line: &Assumption) -> Record<'_> {
         Record {
             r#type: "check",
             name: line.name,

@@ -1,9 +1,11 @@
-//! What the programs `noodl` and `noodl-lab` share: how a program starts and ends, tables, models and planted tensors on
-//! the command line, the assessment of a tensor, progress, plots, and checks of memory.
+//! What the programs `noodl` and `noodl-lab` share: how a program starts and ends, tables, models and planted tensors
+//! on the command line, the assessment of a tensor, progress, plots, and checks of memory.
 
 #![forbid(unsafe_code)]
 
 pub mod assess;
+mod assess_counts;
+pub mod ladder;
 pub mod memory;
 pub mod model;
 pub mod planted;

@@ -15,6 +15,24 @@ pub fn load(path: &Path) -> Result<Model, Error> {
     Ok(model)
 }
 
+/// Writes what a user should know about a model: the stability of its patterns, steps in which something changed, patterns
+/// that ended, and warnings.
+///
+/// # Errors
+/// If `out` cannot be written.
+pub fn write_verdict(out: &mut impl Write, model: &Model) -> io::Result<()> {
+    if let Some(stability) = model.evidence.as_ref().and_then(|evidence| evidence.stability.as_ref()) {
+        writeln!(out, "{}", stability.sentence())?;
+    }
+    for sentence in model.news() {
+        writeln!(out, "{sentence}")?;
+    }
+    for warning in model.warnings() {
+        writeln!(out, "warning: {}. {}.", warning.text, warning.remedy)?;
+    }
+    Ok(())
+}
+
 /// Writes the note about the file of a model to stderr, if there is one.
 pub fn write_note(model: &Model, path: &Path) {
     if let Some(note) = model.note() {

@@ -9,7 +9,8 @@ use tensornoodl::{Error, Team};
 /// The exit codes of both programs, for the end of their help texts.
 pub const EXIT_CODES: &str = "\
 Exit codes:
-  0 done   1 failed   2 wrong usage or parameter   3 wrong data   4 not converged, with --strict   130 interrupted";
+  0 done   1 failed   2 wrong usage or parameter   3 wrong data   4 not converged, with --strict
+  5 done, with fewer patterns than --patterns asked for   130 interrupted";
 
 /// A program with subcommands.
 pub trait Program: Parser {
@@ -48,6 +49,21 @@ impl std::fmt::Display for NotConverged {
 }
 
 impl std::error::Error for NotConverged {}
+
+/// An outcome with fewer patterns than were asked for. The model has been written.
+#[derive(Debug)]
+pub struct FewerPatterns(
+    /// Why there are fewer, and how many there are.
+    pub String,
+);
+
+impl std::fmt::Display for FewerPatterns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for FewerPatterns {}
 
 /// The end of a run by Ctrl-C or SIGTERM. The model of all finished steps has been written.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use tensornoodl::Error;
 use tensornoodl_data::Error as DataError;
 
-use crate::program::{Interrupted, NotConverged, Program, wrong};
+use crate::program::{FewerPatterns, Interrupted, NotConverged, Program, wrong};
 use crate::ranks::{self, Ranks};
 
 /// Runs a program: parses the arguments, starts threads and ranks, runs the command, and reports an error in one line.
@@ -63,6 +63,8 @@ fn exit_code(error: &anyhow::Error) -> u8 {
         3
     } else if error.is::<NotConverged>() {
         4
+    } else if error.is::<FewerPatterns>() {
+        5
     } else if error.is::<Interrupted>() {
         130
     } else {

@@ -45,11 +45,15 @@ pub use error::Error;
 pub use input::row::At;
 pub use input::tns::{self, Entries};
 pub use model::card::{Card, Record};
-pub use model::choice::{ModelChoice, model_name};
+pub use model::choice::{ModelChoice, is_count, model_name};
+pub use model::damping::{ChosenRecipe, RecipeChoice};
 pub use model::evidence::{Evidence, Rung};
 pub use model::groups::{Group, Known, MEMBER};
 pub use model::identity::{Archived, Identity};
 pub use model::learn::Model;
+pub use model::surprising::{Surprising, SurprisingFeature};
+pub use model::stability::{Repeat, Stability};
+pub use model::verdict::{Fall, Unseen, Warning, WarningKind};
 
 /// Reads tables in memory, which come as Apache Arrow record batches.
 pub mod arrow {

@@ -1,7 +1,7 @@
 //! The health section of the page: a few measures of the model, each rated good, check or bad, with advice.
 
 use serde::Serialize;
-use tensornoodl_data::{Model, Recipe};
+use tensornoodl_data::Model;
 
 use crate::pattern::mean_of_positive;
 
@@ -26,15 +26,6 @@ pub(crate) fn lights(model: &Model) -> Vec<Light> {
     lights
 }
 
-/// Returns the share of the data's energy that the patterns explain: the mean over the steps, weighted by their
-/// number of fibers.
-pub(crate) fn explained_energy(model: &Model) -> f64 {
-    let (sum, fibers) = model.card.history.iter().fold((0.0, 0.0), |(sum, fibers), record| {
-        (sum + (1.0 - record.fit * record.fit) * record.fibers as f64, fibers + record.fibers as f64)
-    });
-    if fibers > 0.0 { sum / fibers } else { 0.0 }
-}
-
 /// Rates a value against two thresholds. If `good < bad`, small values are good.
 fn rate(value: f64, good: f64, bad: f64) -> &'static str {
     let (value, good, bad) = if good > bad { (value, good, bad) } else { (-value, -good, -bad) };
@@ -48,29 +39,27 @@ fn rate(value: f64, good: f64, bad: f64) -> &'static str {
 }
 
 fn explained(model: &Model) -> Light {
-    let explained = explained_energy(model);
+    let explained = model.explained();
     Light {
-        state: rate(explained, 0.8, 0.4),
-        name: "Explained energy",
-        text: format!("The patterns explain {:.0} % of the energy of the data", 100.0 * explained),
-        advice: if model.card.recipe == Recipe::default() {
-            "Low: the data contains more than these patterns. Try more patterns, a recipe such as log2,scale,center, or fewer \
-             features."
-        } else {
-            "Low: the data contains more than these patterns. Try more patterns, or fewer features."
-        },
+        state: rate(explained, 2.0 / 3.0, 1.0 / 3.0),
+        name: "Explained share",
+        text: format!(
+            "The patterns explain {:.0} % of the {} of the data",
+            100.0 * explained,
+            model.measure()
+        ),
+        advice: "The rest is chance, or something that these patterns do not have.",
     }
 }
 
 fn distinct(model: &Model) -> Light {
-    let dictionary = model.learner.dictionary();
+    let dictionary = model.learner.dictionary().with_unit_lengths();
     let largest_cosine = dictionary.incoherence() / (dictionary.features() as f64).sqrt();
     Light {
         state: rate(largest_cosine, 0.5, 0.9),
         name: "Distinct patterns",
         text: format!("The two most similar patterns have a cosine of {largest_cosine:.2}"),
-        advice: "If two patterns are nearly equal, chance decides which of them gets a row or col. Try fewer patterns, and the \
-                 recipe center if it was not used.",
+        advice: "If two patterns are nearly equal, chance decides which of them gets a row or col. Try fewer patterns.",
     }
 }
 

@@ -11,9 +11,9 @@ use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment};
 use serde::Serialize;
 use tensornoodl::Factors;
-use tensornoodl_data::{Card, Model};
+use tensornoodl_data::{Card, Evidence, Model, Warning};
 
-use crate::health::{Light, explained_energy, lights};
+use crate::health::{Light, lights};
 use crate::pattern::{MOST_MEMBERS, Pattern, patterns};
 
 /// Error in rendering a template. The templates are part of this crate, so an error is a bug of this crate.
@@ -34,7 +34,15 @@ struct Page<'m> {
     events: String,
     card: &'m Card,
     used: String,
+    warnings: Vec<Warning>,
+    news: Vec<String>,
     lights: Vec<Light>,
+    /// SVG of the ladder of numbers of patterns. Empty if the model has none.
+    ladder: String,
+    reason: String,
+    stability: String,
+    /// What the explained share is a share of.
+    measure: &'static str,
     patterns: Vec<Pattern>,
     stream: bool,
     steps: &'m [String],
@@ -68,22 +76,34 @@ struct StepFactors {
 pub fn html(model: &Model) -> Result<String, Error> {
     let card = &model.card;
     let stream = card.history.len() > 1;
-    let explained: Vec<f64> = card.history.iter().map(|record| 1.0 - record.fit * record.fit).collect();
+    let explained: Vec<f64> = card.history.iter().map(|record| record.explained()).collect();
     let learned = &card.steps[..card.history.len()];
     let table = table_name(card);
     let weights = row_weights(model);
     let dictionary = model.learner.dictionary();
+    let rungs = model.evidence.as_ref().filter(|evidence| !evidence.rungs.is_empty());
+    let stability = model.evidence.as_ref().and_then(|evidence| evidence.stability.as_ref());
     let page = Page {
         table,
         sentence: sentence(model, table),
         card,
         used: with_commas(card.tally.used()),
         events: with_commas(card.tally.events),
+        warnings: model.warnings(),
+        news: model.news(),
         lights: lights(model),
+        ladder: rungs.map_or(String::new(), |evidence| ladder(evidence, dictionary.patterns(), table)),
+        reason: rungs.map_or(String::new(), |evidence| evidence.reason(dictionary.patterns())),
+        stability: stability.map_or(String::new(), |stability| stability.sentence()),
+        measure: model.measure(),
         patterns: patterns(model),
         stream,
         steps: learned,
-        convergence: pictures::over_steps(&explained, learned, "Share of the energy explained, by step"),
+        convergence: pictures::over_steps(
+            &explained,
+            learned,
+            &format!("Share of the {} explained, by step", model.measure()),
+        ),
         moments: if stream { step_factors(model) } else { Vec::new() },
         row_names: weights.iter().map(|row| card.rows[row.0].as_str()).collect(),
         row_weights: weights.iter().map(|row| row.1.as_slice()).collect(),
@@ -110,6 +130,12 @@ pub fn cards(model: &Model, most: usize) -> Result<String, Error> {
         patterns: order.iter().take(most).map(|&i| &all[i]).collect(),
     };
     render(include_str!("cards.html"), &cards)
+}
+
+/// Returns a picture, as SVG, of what each number of patterns gains over the number before it, with its standard error.
+/// `taken` is the number that was taken, and `name` names the data.
+pub fn ladder(evidence: &Evidence, taken: usize, name: &str) -> String {
+    pictures::ladder(evidence, taken, &format!("{name}: gain in the log-likelihood of hidden events"))
 }
 
 fn render(template: &'static str, values: &impl Serialize) -> Result<String, Error> {
@@ -149,9 +175,10 @@ fn sentence(model: &Model, table: &str) -> String {
     };
     let verb = if count == 1 { "explains" } else { "explain" };
     format!(
-        "{patterns} over {} features {verb} {:.0} % of the energy of {table} ({} rows x {} cols{steps}).",
+        "{patterns} over {} features {verb} {:.0} % of the {} of {table} ({} rows x {} cols{steps}).",
         card.features.len(),
-        100.0 * explained_energy(model),
+        100.0 * model.explained(),
+        model.measure(),
         card.rows.len(),
         card.cols.len()
     )

@@ -17,6 +17,8 @@ const MOST_NAMES: usize = 8;
 pub(crate) struct Pattern {
     /// Number of the pattern, from 1.
     number: usize,
+    /// Since when the pattern has not been seen, in words. Empty if it is still seen.
+    not_seen: String,
     /// Sum over all steps of the squared codes of the pattern.
     pub(crate) energy: f64,
     /// Share of the pattern in the explained energy, in percent.
@@ -93,6 +95,7 @@ fn card(model: &Model, pattern: usize, energy: f64, total: f64) -> Pattern {
         mean_of_positive(model.factors.iter().filter_map(|factors| factors.rank_one.get(pattern).copied()));
     Pattern {
         number,
+        not_seen: model.not_seen(pattern).unwrap_or_default(),
         energy,
         share: format!("{:.0} %", 100.0 * energy / total),
         rank_one: format!("{:.0} %", 100.0 * rank_one),

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use tensornoodl_data::{Axis, Card, Grid, Unit};
+use tensornoodl_data::{Axis, Card, Evidence, Grid, Rung, Unit};
 
 /// Width of every picture, in SVG units.
 const WIDTH: f64 = 640.0;
@@ -286,6 +286,69 @@ pub(crate) fn block(values: &[f64], rows: &[String], cols: &[String], title: &st
             short(col)
         );
     }
+    svg + "</svg>"
+}
+
+/// Returns bars of what each number of patterns gains over the number before it, with the standard error of each gain.
+/// The number that was taken is marked. Heights are square roots, because the first gains are much larger than the last.
+pub(crate) fn ladder(evidence: &Evidence, taken: usize, title: &str) -> String {
+    let (left, top, height) = (64.0, 24.0, 150.0);
+    let mut svg = begin(top + height + 62.0, title);
+    let usable = |rung: &&Rung| rung.gain.is_finite() && rung.error.is_finite();
+    let rungs: Vec<&Rung> = evidence.rungs.iter().skip(1).filter(usable).collect();
+    let root = |gain: f64| gain.signum() * gain.abs().sqrt();
+    let ends = rungs.iter().flat_map(|rung| [rung.gain - rung.error, rung.gain + rung.error]);
+    let (low, high) =
+        ends.fold((0.0, 1.0), |(low, high): (f64, f64), gain| (low.min(root(gain)), high.max(root(gain))));
+    let y_of = |gain: f64| top + height * (high - root(gain)) / (high - low);
+    let wide = (WIDTH - 2.0 * left) / rungs.len().max(1) as f64;
+    // A round number below the largest gain, and a quarter of it.
+    let power = 10_f64.powf((high * high).log10().floor());
+    let round = [5.0, 2.0, 1.0].map(|digit| digit * power).into_iter().find(|gain| *gain <= high * high);
+    for gain in round.into_iter().flat_map(|gain| [gain / 4.0, gain]) {
+        let y = y_of(gain);
+        let _ = write!(
+            svg,
+            "<path d=\"M{left} {y:.1}H{:.1}\" stroke=\"#ddd\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" \
+             fill=\"#555\">{gain:.0}</text>",
+            WIDTH - left,
+            left - 5.0,
+            y + 4.0
+        );
+    }
+    let zero = y_of(0.0);
+    let _ = write!(svg, "<path d=\"M{left} {zero:.1}H{:.1}\" stroke=\"#999\"/>", WIDTH - left);
+    for (at, rung) in rungs.iter().enumerate() {
+        let (x, y) = (left + wide * (at as f64 + 0.5), y_of(rung.gain));
+        let (above, below) = (y_of(rung.gain + rung.error), y_of(rung.gain - rung.error));
+        let color = if rung.patterns <= taken { "#0b6e99" } else { "#aaa" };
+        let weight = if rung.patterns == taken { "bold" } else { "normal" };
+        let _ = write!(
+            svg,
+            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{color}\" fill-opacity=\".6\">\
+             <title>{} patterns: {:+.1} ± {:.1}</title></rect>\
+             <path d=\"M{x:.1} {above:.1}V{below:.1}m-4 0h8M{:.1} {above:.1}h8\" stroke=\"#222\" fill=\"none\"/>\
+             <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-weight=\"{weight}\">{}</text>",
+            x - 0.35 * wide,
+            y.min(zero),
+            0.7 * wide,
+            (y - zero).abs(),
+            rung.patterns,
+            rung.gain,
+            rung.error,
+            x - 4.0,
+            top + height + 18.0,
+            rung.patterns
+        );
+    }
+    let _ = write!(
+        svg,
+        "<text x=\"{left}\" y=\"14\">{}</text><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#555\">patterns \
+         (bold: taken); lines: ± standard error</text>",
+        escape(title),
+        WIDTH / 2.0,
+        top + height + 40.0
+    );
     svg + "</svg>"
 }
 

@@ -24,12 +24,12 @@ use std::borrow::Borrow;
 use std::fmt::Display;
 use std::sync::Arc;
 
-pub use crate::learner::build::ExactLearner;
 pub use crate::learner::step::{Step, Times};
 
 use crate::data::codes::Codes;
 use crate::data::dictionary::Dictionary;
 use crate::data::tensor::Tensor;
+use crate::discover::counts::groups::Groups;
 use crate::discover::counts::ladder::Rung;
 use crate::discover::growth::Discovery;
 use crate::discover::scale::Scale;
@@ -37,13 +37,18 @@ use crate::error::Error;
 use crate::learner::common::Common;
 use crate::learner::counts::Counts;
 use crate::learner::exact::Exact;
+use crate::learner::pass::Scratch;
+use crate::learner::sightings::Sightings;
 use crate::learner::step::timed;
 use crate::linalg::vector::add_scaled;
 use crate::parallel::team::{Team, TeamHandle, agree};
-use crate::params::{Params, Passes};
+use crate::params::{Damping, ModelKind, Params, Passes};
 use crate::shape::Shape;
 use crate::stop::Stop;
 use crate::surprise::judge::Surprise;
+use crate::surprise::past::Past;
+use crate::untangle::factors::Factors;
+use crate::update::adaptive::Adaptive;
 
 /// Holds the dictionary and learns from one tensor at a time.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -55,17 +60,8 @@ pub struct Learner {
 /// The state of one of the two models.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 enum Method {
-    Exact(Exact),
-    Counts(Counts),
-}
-
-/// The model that explains the fibers of a tensor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum ModelKind {
-    /// The model of the paper: a fiber is a sum of few patterns, with Gaussian noise. Its guarantees hold for it alone.
-    Exact,
-    /// A fiber counts events, and each event belongs to one of few patterns: Poisson noise.
-    Counts,
+    Exact(Box<Exact>),
+    Counts(Box<Counts>),
 }
 
 impl Learner {
@@ -76,7 +72,7 @@ impl Learner {
     pub fn new(start: Dictionary, params: Params) -> Result<Learner, Error> {
         params.check()?;
         let exact = Exact::new(start.patterns(), None);
-        Ok(Learner { common: Common::new(start, params), method: Method::Exact(exact) })
+        Ok(Learner { common: Common::new(start, params), method: Method::Exact(Box::new(exact)) })
     }
 
     /// The model that this learner has.
@@ -283,6 +279,22 @@ impl Learner {
         Ok(())
     }
 
+    /// Tells how the values of all tensors were damped, so that [`Learner::surprises`] and [`Step::surprises`] judge the
+    /// counts themselves. It has no effect on the exact model.
+    pub fn set_damping(&mut self, damping: Damping) {
+        if let Method::Counts(counts) = &mut self.method {
+            counts.damping = damping;
+        }
+    }
+
+    /// Forgets what each place had so far, from which [`Step::surprises`] are told: the rows and cols of later tensors are
+    /// others. Patterns stay. It has no effect on the exact model.
+    pub fn forget_places(&mut self) {
+        if let Method::Counts(counts) = &mut self.method {
+            counts.past = Past::new();
+        }
+    }
+
     /// Makes `stop` the flag that ends learning and encoding early.
     pub fn set_stop(&mut self, stop: Stop) {
         match &mut self.method {
@@ -328,7 +340,8 @@ impl Learner {
     /// dictionary.
     pub fn overdue(&self) -> Vec<usize> {
         let rare = 1e-3 / self.common.sightings.len().max(1) as f64;
-        let overdue = |pattern: &usize| self.common.sightings[*pattern].chance_of_gap(self.common.steps) < rare;
+        let overdue =
+            |pattern: &usize| self.common.sightings[*pattern].chance_of_gap(self.common.steps) < rare;
         (0..self.common.sightings.len()).filter(overdue).collect()
     }
 
@@ -360,8 +373,44 @@ impl Learner {
         }
     }
 
+    /// The groups of rows and cols that share patterns of counts in the latest steps. The exact model has none.
+    ///
+    /// `factors` are those of the last step. Groups are found in the pool of fibers of the latest steps, in which a large
+    /// tensor has only some of its fibers. Rows and cols of the last step that are not in the pool join the groups of the
+    /// patterns that they take part in.
+    ///
+    /// All ranks of a team have the same pool, so that each of them finds the groups of all, without messages.
+    pub fn groups(&self, factors: &Factors) -> Groups {
+        let mut groups = match &self.method {
+            Method::Exact(_) => Groups::none(self.common.dictionary.patterns()),
+            Method::Counts(counts) => counts.groups(&self.common),
+        };
+        groups.join(factors);
+        groups
+    }
+
     /// Number of tensors learned from so far.
     pub fn steps(&self) -> u64 {
         self.common.steps
+    }
+}
+
+/// The layout of a learner in model files of format 2, which had no counts model.
+#[derive(Debug, serde::Deserialize)]
+pub struct ExactLearner {
+    dictionary: Dictionary,
+    params: Params,
+    adaptive: Adaptive,
+    discovery: Option<Discovery>,
+    sightings: Vec<Sightings>,
+    steps: u64,
+}
+
+impl From<ExactLearner> for Learner {
+    fn from(it: ExactLearner) -> Learner {
+        let exact = Exact { adaptive: it.adaptive, discovery: it.discovery, scratch: Scratch::default() };
+        let common =
+            Common { sightings: it.sightings, steps: it.steps, ..Common::new(it.dictionary, it.params) };
+        Learner { common, method: Method::Exact(Box::new(exact)) }
     }
 }

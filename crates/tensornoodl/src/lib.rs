@@ -29,6 +29,12 @@
 //! `update/`, `discover/`. Folders import only from folders further down this list: `evaluate`, `learner`, `discover`,
 //! `update`, `untangle`, `encode`, `parallel`, `data`, `linalg`.
 //!
+//! # Counts
+//!
+//! The paper's model has values with Gaussian noise. Tables of events are counts, and [`Learner::for_counts`] makes a
+//! learner for them. It has the same stages with the Kullback-Leibler divergence in the place of squares, its patterns have
+//! shares that add up to 1, and its codes are numbers of events. The guarantees of the paper hold for the exact model only.
+//!
 //! # Words
 //!
 //! | paper | here | note |
@@ -107,13 +113,14 @@ pub use data::codes::{Codes, SolverCounts};
 pub use data::dictionary::Dictionary;
 pub use data::sparse::Sparse;
 pub use data::tensor::Tensor;
+pub use discover::counts::groups::Groups;
 pub use discover::params::DiscoverParams;
 pub use discover::scale::Scale;
 pub use error::Error;
-pub use evaluate::{assumptions, metrics, recovery, synthetic};
-pub use learner::{ExactLearner, Learner, ModelKind, Step, Times};
+pub use evaluate::{assumptions, count_assumptions, metrics, recovery, synthetic, synthetic_counts};
+pub use learner::{ExactLearner, Learner, Step, Times};
 pub use parallel::Team;
-pub use params::{Params, Passes, Rule, Samples, Solver};
+pub use params::{Damping, ModelKind, Params, Passes, Rule, Samples, Solver};
 pub use shape::{Place, Shape};
 pub use stop::Stop;
 pub use surprise::{Excess, Surprise};

@@ -59,6 +59,11 @@ impl Place {
         (self.hash() % ranks as u64) as usize
     }
 
+    /// Returns the random half, 0 or 1, that the place is in. Each seed divides the places in another way.
+    pub fn half(self, seed: u64) -> usize {
+        ((self.hash() ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63) as usize
+    }
+
     /// Returns a hash of the place: a bijective 64-bit mixer, the finalizer of MurmurHash3. Different places have
     /// different hashes.
     pub(crate) fn hash(self) -> u64 {

@@ -651,7 +651,7 @@ fn a_deserialized_learner_without_features_is_refused() {
     let start = Dictionary::from_columns(2, vec![1.0, 0.0]).unwrap();
     let learner = Learner::new(start, Params::default()).unwrap();
     let mut state = serde_json::to_value(&learner).unwrap();
-    state["dictionary"]["features"] = 0.into();
+    state["common"]["dictionary"]["features"] = 0.into();
     let damaged: Learner = serde_json::from_value(state).unwrap();
     assert_eq!(damaged.check(), Err(Error::State));
     assert_eq!(learner.check(), Ok(()));

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use tensornoodl::metrics::{Matching, Oracle};
+use tensornoodl::metrics::{Matching, Oracle, agreement};
 use tensornoodl::{Codes, Dictionary, Factors, Place, Shape, Sparse, Tensor};
 
 fn tensor(features: usize, fibers: usize) -> Tensor<'static> {
@@ -129,4 +129,39 @@ fn dictionaries_of_different_sizes_are_matched() {
 
     let longer = Dictionary::from_columns(4, vec![1.0; 8]).unwrap();
     assert!(Matching::new(&longer, &truth).is_err());
+}
+
+#[test]
+fn agreement_is_the_mean_of_the_largest_cosines() {
+    let dictionary = |columns: &[f64]| Dictionary::from_columns(2, columns.to_vec()).unwrap();
+    let (two, one) = (dictionary(&[1.0, 0.0, 0.0, 1.0]), dictionary(&[-3.0, 4.0]));
+    // The cosines are 0.6 and 0.8: of the two patterns 0.6 and 0.8, of the one pattern 0.8. Signs do not count.
+    assert!((agreement(&two, &one).unwrap() - 2.2 / 3.0).abs() < 1e-15);
+    assert_eq!(agreement(&one, &two), agreement(&two, &one));
+    assert_eq!(agreement(&one, &one), Ok(1.0));
+    let three = Dictionary::from_columns(3, vec![1.0, 0.0, 0.0]).unwrap();
+    assert!(agreement(&one, &three).is_err());
+}
+
+#[test]
+fn halves_share_no_place_and_have_all() {
+    let places: Vec<Place> = (0..40).flat_map(|row| (0..25).map(move |col| Place { row, col })).collect();
+    let shape = Shape { features: 1, rows: 40, cols: 25 };
+    let mut fibers = Sparse::new(1);
+    places.iter().for_each(|place| fibers.push(&[(0, f64::from(1 + place.row))]));
+    let dense =
+        Tensor::from_fibers(shape, fibers.columns().map(|it| it[0].1).collect::<Vec<_>>(), places.clone());
+    let sparse = Tensor::from_sparse(shape, fibers, places).unwrap();
+    for tensor in [sparse, dense.unwrap()] {
+        let half = |seed: u64, half: usize| tensor.filter(|place| place.half(seed) == half);
+        let (first, second) = (half(7, 0), half(7, 1));
+        assert_eq!(first.fibers() + second.fibers(), 1000);
+        assert!((430..570).contains(&first.fibers()), "{}", first.fibers());
+        assert!(first.places().iter().all(|place| !second.places().contains(place)));
+        let values = first.places().iter().map(|place| f64::from(1 + place.row));
+        assert!(first.values().iter().copied().eq(values));
+        let again = half(8, 0);
+        let both = again.places().iter().filter(|place| first.places().contains(place)).count();
+        assert!((180..320).contains(&both), "{both}");
+    }
 }

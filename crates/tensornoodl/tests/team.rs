@@ -359,3 +359,53 @@ fn ranks_untangle_the_same_factors() {
         ranks.iter().for_each(|blocks| assert!(*blocks == alone));
     }
 }
+
+/// Events of one step: people of the same third meet at features 0 to 2, and people of the same half at features 3 to 5.
+fn meetings(step: u64) -> Tensor<'static> {
+    let mut random = step;
+    let mut events = Vec::new();
+    for row in 0..24 {
+        for col in 0..24 {
+            for feature in 0..6 {
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let meet = if feature < 3 { row % 3 == col % 3 } else { row % 2 == col % 2 };
+                let count = random >> 62;
+                if meet && row != col && count > 0 {
+                    events.push((feature, row, col, count as f64));
+                }
+            }
+        }
+    }
+    Tensor::from_triplets(Shape { features: 6, rows: 24, cols: 24 }, &events).unwrap()
+}
+
+#[test]
+fn ranks_find_the_same_factors_and_groups_of_counts() {
+    let discover = DiscoverParams { seed: 1, ..DiscoverParams::default() };
+    let learner = Learner::for_counts(6, Params::default(), discover).unwrap();
+    let tensors = [meetings(1), meetings(2)];
+    let learn = |team: &ThreadRank| {
+        let mut learner = learner.clone();
+        learner.join(Arc::new(team.clone()));
+        let mut last = None;
+        for tensor in &tensors {
+            last = Some(learner.learn(&cut(tensor, team, Cut::Scattered)).unwrap());
+        }
+        let factors = last.unwrap().codes.untangle_blocks(team, 2);
+        let groups = learner.groups(&factors[0]);
+        (factors, groups)
+    };
+    let alone = run_ranks(1, learn).remove(0);
+    let (factors, groups) = &alone;
+    assert_eq!(factors[0].rank_one.len(), 2, "two patterns");
+    assert!(factors[1].rank_one == [0.0; 2] && factors[1].rows.nnz() == 0, "one pair of factors");
+    for side in [&factors[0].rows, &factors[0].cols] {
+        assert!(side.columns().all(|column| column.len() == 24 && column.iter().all(|entry| entry.1 > 0.0)));
+    }
+    assert_eq!(groups.shares.rows(), 5, "three thirds and two halves");
+    assert_eq!(groups.shares.cols(), 2);
+    for size in 2..=3 {
+        run_ranks(size, learn).iter().for_each(|rank| assert!(*rank == alone, "{size} ranks"));
+    }
+}

@@ -1,4 +1,4 @@
-"""Online CP/PARAFAC factorization of streams of sparse tensors.
+"""Online CP/PARAFAC factorization of streams of sparse tensors, exact or of counts.
 
 >>> import tensornoodl as tn
 >>> planted = tn.Planted(features=40, patterns=5, rows=30, cols=30, alpha=0.2, beta=0.2)
@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ._core import Codes, Events, Match, NoPattern, Planted, Tensor, __version__
-from ._estimator import Group, TensorNOODL, load
+from ._estimator import Group, Rung, TensorNOODL, load
 from ._inputs import NotFittedError, from_events, from_fibers, match
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ __all__ = [
     "NoPattern",
     "NotFittedError",
     "Planted",
+    "Rung",
     "Tensor",
     "TensorNOODL",
     "__version__",

@@ -43,35 +43,55 @@ class Group:
     size: int | None = None
 
 
+@dataclass(frozen=True)
+class Rung:
+    """A number of patterns, and how much better it predicts cells that were hidden than the number on the rung below."""
+
+    #: Number of patterns.
+    patterns: int
+    #: Gain in the log-likelihood of the hidden cells, in nats; 0 on the first rung.
+    gain: float
+    #: Standard error of the gain, in nats; NaN if there is too little data for one.
+    error: float
+
+
 class TensorNOODL:
     """Learns the patterns of a stream of sparse tensors, and the rows and cols that take part in them.
 
     Each step brings a tensor of n features x J rows x K cols that is a sum of a few patterns, ``Z = sum_i A_i o B_i o C_i``. The
-    patterns A are the same in all steps; the sparse row and col factors B and C are new in each step. All three are recovered exactly,
-    while the data arrives.
+    patterns A are the same in all steps; the sparse row and col factors B and C are new in each step.
+
+    There are two models. The exact model is that of the paper: if values follow it, all factors are recovered exactly, while the data
+    arrives. The counts model is for numbers of events: patterns are shares of features, which sum to 1, and codes are numbers of events.
 
     Parameters
     ----------
     n_patterns
-        Largest number of patterns, or ``"auto"``: the data determines it.
+        Number of patterns, or ``"auto"``: the data determines it. If there can be no such number, because there are too few features
+        or fibers, ``fit`` warns. In a stream the exact model may reach the number later, or not at all.
+    model
+        ``"counts"``, ``"exact"``, or ``"auto"``: the counts model if the cells of a table count events (``from_events`` with
+        ``value="count"``) and the recipe keeps counts (none, or ``log2``, ``sqrt``, ``presence``), otherwise the exact model. The
+        values of an array need not count anything, even if they are whole numbers, so ``"auto"`` takes the exact model for arrays.
+        With ``"counts"``, values that are negative or not whole are a ValueError.
     passes
         Passes over each tensor: a number, or ``"auto"`` for as many as improve the patterns. None means 1 in a stream, and ``"auto"``
         for one tensor.
     eta_a
-        None for the adaptive step, which needs no tuning; a number for the paper's step of this size.
+        None for the adaptive step, which needs no tuning; a number for the paper's step of this size, which belongs to the exact model.
     eta_x, tau, code_floor
-        The paper's step size, threshold and constant C of the codes. Their unit is the size of the smallest codes, which is estimated
+        For the exact model: the paper's step size, threshold and constant C of the codes. Their unit is the size of the smallest codes, which is estimated
         from the data; with ``eta_a`` or ``init`` it is the unit of the data.
     forgetting
         The share of the past that is forgotten with every tensor, at least 0 and below 1; for patterns that drift.
     recipe
         Transformations that are applied to each tensor first: ``log2``, ``sqrt``, ``presence``, ``scale``, ``center``, separated by
-        commas. None means no transformation, or the recipe of ``init``.
+        commas. None means no transformation, or the recipe of ``init``. The counts model takes the first three.
     dims
         Names of the feature, row and col dimensions of xarray's arrays. None means the order of the array.
     init
         Patterns to start from: an array (m, n), a CP tensor ``(weights, [A, B, C])``, or a fitted TensorNOODL to continue from. None
-        means that patterns are searched for in the first tensor.
+        means that patterns are searched for in the first tensor. Only a fitted TensorNOODL can start the counts model.
     random_state
         Seed of the search. Equal seeds give bit-identical results, for any number of threads.
     n_jobs
@@ -83,22 +103,31 @@ class TensorNOODL:
 
     Attributes
     ----------
+    model_ : "counts" or "exact"
+        The model that was taken.
+    model_reason_ : str
+        Why it was taken: the end of a sentence that begins with "because".
     components_ : array (m, n)
-        The patterns, of unit length.
+        The patterns: of unit length in the exact model, with sum 1 in the counts model.
     row_factors_, col_factors_ : arrays (J, m) and (K, m)
         The row and col factors of the last step.
     n_patterns_, n_features_in_, n_steps_ : int
     feature_labels_, row_labels_, col_labels_, step_labels_ : lists of str
     evidence_ : array (m,)
-        How clear each pattern was when it was found; above 1 is clearer than chance.
+        How clear each pattern was when it was found. In the exact model, above 1 is clearer than chance; in the counts model, it is the
+        significance in standard errors.
+    ladder_ : list of Rung
+        What decided on the number of patterns of counts. It is empty for the exact model and where the number was given.
     history_ : list of dict
-        A record of every step: fibers, fit (the relative error), change of the patterns, patterns found and lost, and so on.
+        A record of every step: fibers, fit, change of the patterns, patterns found and lost, and so on. ``1 - fit**2`` is the share that
+        is explained: of the energy in the exact model, of the deviance from the mean shares of the features in the counts model.
     """
 
     def __init__(
         self,
         n_patterns: int | Literal["auto"] = "auto",
         *,
+        model: Literal["auto", "counts", "exact"] = "auto",
         passes: int | Literal["auto"] | None = None,
         eta_a: float | None = None,
         eta_x: float = 0.2,
@@ -114,6 +143,7 @@ class TensorNOODL:
         progress: bool = False,
     ) -> None:
         self.n_patterns = n_patterns
+        self.model = model
         self.passes = passes
         self.eta_a = eta_a
         self.eta_x = eta_x
@@ -154,6 +184,7 @@ class TensorNOODL:
         # A single tensor given to ``fit`` is not followed by others.
         stream = several or not alone
         given = self._options(stream)
+        begins = model is None
         for tensor in self._with_progress(tensors, count):
             if model is None:
                 model = self._begin(tensor, X if isinstance(X, Events) else None, given)
@@ -167,9 +198,26 @@ class TensorNOODL:
                 self.callback(record)
         if model is None:
             raise ValueError("the stream has no tensor to learn from")
-        if not stream and self.n_patterns != "auto" and self.n_patterns_ < int(self.n_patterns):
-            warnings.warn(f"{self.n_patterns} patterns were asked for, there are {self.n_patterns_}", stacklevel=3)
+        # A stream that goes on may bring more patterns, but not more features.
+        if alone or (begins and self._limit(model) == "features"):
+            self._warn_of_fewer(model)
         return self
+
+    def _limit(self, model: _core.Model) -> str | None:
+        """Return what limits the number of patterns of counts to less than was asked for, or None."""
+        record = model.last()
+        if self.n_patterns == "auto" or model.choice()[0] == "exact" or record is None:
+            return None
+        counts = {"features": model.lengths()[0], "fibers": record["fibers"]}
+        return next((name for name, count in counts.items() if count < self.n_patterns), None)
+
+    def _warn_of_fewer(self, model: _core.Model) -> None:
+        found = model.lengths()[3]
+        if self.n_patterns == "auto" or found >= self.n_patterns:
+            return
+        limit = self._limit(model)
+        reason = "no further pattern was found" if limit is None else f"the counts model has no more patterns than {limit}"
+        warnings.warn(f"{self.n_patterns} patterns were asked for, there are {found}, because {reason}", stacklevel=4)
 
     def _begin(self, tensor: Tensor, events: Events | None, given: dict[str, Any]) -> _core.Model:
         if self.init is not None and self.n_patterns != "auto":
@@ -183,6 +231,7 @@ class TensorNOODL:
 
     def _options(self, stream: bool) -> dict[str, Any]:
         return options(
+            model=self.model,
             patterns=self.n_patterns,
             passes=self.passes,
             eta_a=self.eta_a,
@@ -209,7 +258,10 @@ class TensorNOODL:
     # Use of the patterns.
 
     def transform(self, X: Any) -> Codes:
-        """Return the codes of a tensor: a sparse tensor of m patterns x J rows x K cols that holds the strength of each pattern at each place."""
+        """Return the codes of a tensor: a sparse tensor of m patterns x J rows x K cols that holds the strength of each pattern at each place.
+
+        In the counts model, the strength is a number of events: after the recipe, if there is one.
+        """
         codes, left_out = self._fitted_model.encode(as_tensor(X, self.dims), jobs_of(self.n_jobs))
         _warn_of_left_out(left_out)
         return codes
@@ -220,7 +272,10 @@ class TensorNOODL:
         return self.fit(tensor).transform(tensor)
 
     def inverse_transform(self, X: Any) -> Tensor:
-        """Return the tensor that codes (m x J x K) stand for. With a recipe, this is the tensor after the recipe."""
+        """Return the tensor that codes (m x J x K) stand for. With a recipe, this is the tensor after the recipe.
+
+        In the counts model, it holds the expected numbers of events.
+        """
         return self._fitted_model.decode(as_codes(X))
 
     # Results.
@@ -248,8 +303,18 @@ class TensorNOODL:
         return self._model_or_none is not None
 
     @property
+    def model_(self) -> Literal["counts", "exact"]:
+        """The model that was taken."""
+        return self._fitted_model.choice()[0]
+
+    @property
+    def model_reason_(self) -> str:
+        """Why the model was taken: the end of a sentence that begins with "because"."""
+        return self._fitted_model.choice()[1]
+
+    @property
     def components_(self) -> Floats:
-        """The patterns (m, n), of unit length."""
+        """The patterns (m, n): of unit length in the exact model, with sum 1 in the counts model."""
         patterns = self._fitted_model.patterns()
         # Read-only, because it is a copy: changes of it would not reach the model.
         patterns.flags.writeable = False
@@ -307,8 +372,20 @@ class TensorNOODL:
 
     @property
     def evidence_(self) -> Floats:
-        """For every pattern that was found in the data, how clear it was; above 1 is clearer than chance. Empty with ``init``."""
+        """For every pattern that was found in the data, how clear it was. Empty with an array as ``init``.
+
+        In the exact model, above 1 is clearer than chance. In the counts model, it is the significance with which the patterns that were
+        found together predict hidden cells, in standard errors.
+        """
         return self._fitted_model.evidence()
+
+    @property
+    def ladder_(self) -> list[Rung]:
+        """The rungs of the last decision on the number of patterns of counts, fewest patterns first.
+
+        It is empty for the exact model and where the number was given.
+        """
+        return [Rung(*rung) for rung in self._fitted_model.ladder()]
 
     def factors(self, step: int | str = -1) -> tuple[Floats, Floats, Floats]:
         """Return the factors of a step, given by its index or label.
@@ -350,10 +427,16 @@ class TensorNOODL:
     def cp_tensor(self, step: int | str = -1) -> tuple[Floats, list[Floats]]:
         """Return the CP tensor of a step as TensorLy defines it: weights, and [A, B, C] with columns of unit length."""
         rows, cols, _ = self.factors(step)
+        patterns = self.components_.T.copy()
         lengths = [np.linalg.norm(factor, axis=0) for factor in (rows, cols)]
         # A pattern that does not occur in the step has factors of length 0.
         rows, cols = (factor / np.where(length > 0, length, 1) for factor, length in zip((rows, cols), lengths))
-        return lengths[0] * lengths[1], [self.components_.T.copy(), rows, cols]
+        weights = lengths[0] * lengths[1]
+        if self.model_ == "counts":
+            # These patterns have sum 1.
+            length = np.linalg.norm(patterns, axis=0)
+            weights, patterns = weights * length, patterns / length
+        return weights, [patterns, rows, cols]
 
     def to_ktensor(self, step: int | str = -1) -> Any:
         """Return the CP tensor of a step as a ``pyttb.ktensor``."""

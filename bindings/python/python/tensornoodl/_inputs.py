@@ -69,7 +69,8 @@ def from_events(
         The axis of the stream, one tensor for each of its values; None for a single tensor. Times are taken as they are written; times
         with a time zone are converted to UTC.
     value
-        The value of a cell: ``count``, ``sum(column)`` or ``mean(column)``.
+        The value of a cell: ``count``, ``sum(column)`` or ``mean(column)``. Counts get the counts model, unless they are averaged or a
+        recipe makes other values of them.
     where
         One or more conditions that events must meet, such as ``"points>=2"`` or ``"sender!=@receiver"`` (@ marks a column).
     average_over
@@ -258,6 +259,7 @@ def seed_of(random_state: Any) -> int:
 
 def options(
     *,
+    model: str,
     patterns: int | str,
     passes: int | str | None,
     eta_a: float | None,
@@ -271,6 +273,8 @@ def options(
     name: str,
 ) -> dict[str, Any]:
     """Return the parameters as the core takes them; ``name`` is the name of the parameter ``patterns`` in messages."""
+    if not isinstance(model, str):
+        raise TypeError(f"model is {model!r}, it must be 'auto', 'counts' or 'exact'")
     count = None if isinstance(patterns, str) and patterns == "auto" else _count(name, patterns)
     if passes is None:
         # A single tensor is passed over until the patterns no longer improve.
@@ -278,6 +282,7 @@ def options(
     else:
         pass_count = None if isinstance(passes, str) and passes == "auto" else _count("passes", passes)
     return {
+        "model": model,
         "patterns": count,
         "passes": pass_count,
         "eta_a": None if eta_a is None else _real("eta_a", eta_a),

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
+from ._estimator import Rung
 from ._inputs import jobs_of, options
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ except ImportError:
 
 
 class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Learns a dictionary in which samples have sparse codes, and recovers it exactly if they do.
+    """Learns a dictionary in which samples have sparse codes, and recovers it exactly if they do; or the topics of counts.
 
     It replaces :class:`sklearn.decomposition.MiniBatchDictionaryLearning`, and needs no tuning: there is no penalty that biases the
     codes and no batch size, and the data can determine the number of atoms.
@@ -34,7 +35,11 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     ----------
     n_components
         Largest number of atoms; ``"auto"``: the data determines it; None: the number of features. With ``dict_init`` it must be the
-        number of its atoms, ``"auto"`` or None.
+        number of its atoms, ``"auto"`` or None. The counts model has exactly this number of atoms, but no more than features and samples
+        with events; if there are fewer than were asked for, it warns.
+    model
+        ``"exact"``, or ``"counts"`` for samples that count events: whole numbers that are not negative. ``"auto"`` is ``"exact"``,
+        because the values of an array need not count anything.
     passes
         Passes over the samples: a number, or ``"auto"`` for as many as improve the atoms.
     dict_init : array (n_components, n_features)
@@ -47,7 +52,9 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     Attributes
     ----------
     components_ : array (n_components_, n_features)
-        The atoms, of unit length.
+        The atoms: of unit length in the exact model, with sum 1 in the counts model, where codes are numbers of events.
+    model_, model_reason_, ladder_
+        As in :class:`tensornoodl.TensorNOODL`.
     n_components_, n_features_in_, n_iter_, n_steps_ : int
     """
 
@@ -55,6 +62,7 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self,
         n_components: int | Literal["auto"] | None = "auto",
         *,
+        model: Literal["auto", "counts", "exact"] = "auto",
         passes: int | Literal["auto"] = "auto",
         dict_init: NDArray[Any] | None = None,
         sparse_codes: bool = False,
@@ -68,6 +76,7 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         callback: Callable[[dict[str, Any]], object] | None = None,
     ) -> None:
         self.n_components = n_components
+        self.model = model
         self.passes = passes
         self.dict_init = dict_init
         self.sparse_codes = sparse_codes
@@ -139,6 +148,7 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def _options(self, samples: NDArray[Any], stream: bool) -> dict[str, Any]:
         patterns = samples.shape[1] if self.n_components is None else self.n_components
         return options(
+            model=self.model,
             patterns=patterns,
             passes=self.passes,
             eta_a=self.eta_a,
@@ -186,11 +196,18 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self._learner = learner
         self.components_ = learner.patterns().astype(samples.dtype, copy=False)
         self.n_components_ = len(self.components_)
+        self.model_, self.model_reason_ = learner.choice()
+        self.ladder_ = [Rung(*rung) for rung in learner.ladder()]
         self.n_steps_ = record["step"]
         self.n_iter_ = record["passes"]
         if not clear:
             taken = "the clearest one was accepted" if self.n_components_ else "there are no atoms"
             warnings.warn(f"no atom is clearer than chance; {taken}", stacklevel=3)
+        asked = self.n_components
+        if self.model_ == "counts" and asked is not None and asked != "auto" and self.n_components_ < asked:
+            limit = "features" if self.n_features_in_ < asked else "samples with events"
+            text = f"{asked} atoms were asked for, there are {self.n_components_}"
+            warnings.warn(f"{text}, because the counts model has no more atoms than {limit}", stacklevel=3)
         return record
 
     def _call_back(self, record: dict[str, Any]) -> Self:
@@ -205,6 +222,7 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.positive_only = self.model == "counts"
         return tags
 
 

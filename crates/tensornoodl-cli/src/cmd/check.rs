@@ -1,11 +1,14 @@
-//! `noodl check`: does the data fit the theory, and how many patterns does it have?
+//! `noodl check`: does the data fit the model, and how many patterns does it have?
 
+use std::io::{self, Write};
+
+use tensornoodl::ModelKind;
 use tensornoodl::discover::search_bytes;
 use tensornoodl_cli::assess::{Options, Source};
 use tensornoodl_cli::memory;
 use tensornoodl_cli::program::wrong;
 use tensornoodl_cli::table::TableArgs;
-use tensornoodl_data::{Recipe, files};
+use tensornoodl_data::{ModelChoice, Query, Recipe, files, model_name, table};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,14 +17,18 @@ Examples:
   noodl check mail.tns --feature 3 --row 1 --col 2
   noodl check tensor.npy --patterns 4 --patterns-out patterns.csv
 
-With --step, only the tensor of the first step is checked, because noodl learn looks for its first patterns there.
+With the exact model and --step, only the tensor of the first step is checked, because noodl learn looks for its first patterns \
+there. With the counts model, the events of all steps are added up by place.
 
-The bounds of the theory are orders of magnitude; their constants are those of the paper's experiments. A pattern is accepted \
+The counts model takes the fewest patterns that no larger number significantly exceeds in predicting hidden events. --evidence \
+shows what each further pattern gains, with its standard error.
+
+Exact model: the bounds of the theory are orders of magnitude; their constants are those of the paper's experiments. A pattern is accepted \
 if its fibers have more in common than those of any pattern that the search finds in as many random fibers. If the data follows the \
 model only roughly, the number of patterns is a judgement: --evidence shows how much each further pattern explains of fibers that it \
 was not found in, and whether searches in other parts of the data find the same patterns.";
 
-/// Measure the assumptions of the theory on a table or an array: a verdict on each, and what to do.
+/// Measure what the model needs of a table or an array: a verdict on each, and what to do.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
@@ -31,6 +38,10 @@ pub(crate) struct Args {
     /// between them.
     #[arg(long, default_value = "", hide_default_value = true)]
     recipe: Recipe,
+    /// The model: counts for cells that count events, exact for the model of the paper, which needs values with Gaussian
+    /// noise, or auto: counts if the cells count events, otherwise exact.
+    #[arg(long, default_value = "auto", value_name = "auto|counts|exact")]
+    model: ModelChoice,
     /// First index of the axes of an array, 0 or 1. It makes no difference: indices are labels.
     #[arg(long, default_value_t = 1, hide = true)]
     index_base: usize,
@@ -43,9 +54,15 @@ impl Args {
         self.options.threads()
     }
 
-    /// Reads the table and returns the tensor of its first step.
-    fn load(&self) -> anyhow::Result<Source> {
-        let events = self.table.read()?;
+    /// Reads the table and returns the tensor of its first step, or of all steps together for counts.
+    fn load(&self, query: Query, kind: ModelKind) -> anyhow::Result<Source> {
+        let events = match kind {
+            ModelKind::Exact => table::read(self.table.path(), query)?,
+            ModelKind::Counts => table::read(self.table.path(), Query { step: None, ..query })?,
+        };
+        if kind == ModelKind::Counts {
+            events.check_counts()?;
+        }
         memory::check(3.0 * events.bytes() + search_bytes(events.shape().features))?;
         let name = match &events.steps {
             Some(steps) => {
@@ -65,6 +82,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.index_base > 1 {
         return Err(wrong("index_base", args.index_base, "0 or 1").into());
     }
-    let source = args.load()?;
-    args.options.run(&source)
+    let query = args.table.query()?;
+    let (kind, reason) = args.model.resolve(&query, &args.recipe);
+    if !args.options.is_quiet() {
+        writeln!(io::stderr(), "noodl: the {} model is used, because {reason}", model_name(kind))?;
+    }
+    let source = args.load(query, kind)?;
+    match kind {
+        ModelKind::Exact => args.options.run(&source),
+        ModelKind::Counts => args.options.run_counts(&source),
+    }
 }

@@ -35,8 +35,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             second.card.features.len()
         ));
     }
-    let (a, b) = (first.learner.dictionary(), second.learner.dictionary());
-    let matching = Matching::new(b, a)?;
+    let [a, b] = [&first, &second].map(|model| model.learner.dictionary().with_unit_lengths());
+    let matching = Matching::new(&b, &a)?;
     let cosine = |i: usize, l: usize| a.pattern(i).iter().zip(b.pattern(l)).map(|(a, b)| a * b).sum::<f64>();
     let pairs: Vec<(usize, Option<(usize, f64)>)> =
         matching.found.iter().enumerate().map(|(i, found)| (i, found.map(|l| (l, cosine(i, l))))).collect();

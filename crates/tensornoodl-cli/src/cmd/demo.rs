@@ -100,7 +100,7 @@ impl Files {
 
     /// Returns the arguments of `noodl learn`.
     fn arguments(&self) -> Vec<OsString> {
-        let axes = "--feature weekhour(time) --row from --col to --step month(time) --recipe log2";
+        let axes = "--feature weekhour(time) --row from --col to --step month(time)";
         let mut arguments = vec![self.table.clone().into_os_string()];
         arguments.extend(axes.split(' ').map(OsString::from));
         arguments.extend([
@@ -275,10 +275,11 @@ fn learn_months(
     let alone: Arc<dyn Team> = Arc::new(Solo);
     learn::learn(&args, &alone, &files.command("noodl"), |step, model| {
         let (label, record) = (&model.card.steps[step], &model.card.history[step]);
-        let share = 1.0 - record.fit * record.fit;
+        let share = record.explained();
         let new = (record.patterns.saturating_sub(record.found)..record.patterns).filter(|_| step > 0);
         let named = |pattern: usize| {
-            let (group, cosine) = nearest(model.learner.dictionary().pattern(pattern), planted);
+            let (group, cosine) =
+                nearest(model.learner.dictionary().with_unit_lengths().pattern(pattern), planted);
             let name = if cosine >= FOUND { groups[group].name } else { "nothing that was planted" };
             format!("   {CYAN}new: {name}{CYAN:#}")
         };
@@ -326,7 +327,7 @@ fn compare(
     planted: &Dictionary,
     model: &Model,
 ) -> anyhow::Result<()> {
-    let found = model.learner.dictionary();
+    let found = &model.learner.dictionary().with_unit_lengths();
     let matching = Matching::new(found, planted)?;
     let days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"].map(|day| format!("{day:<7}")).concat();
     writeln!(out, "\n{BOLD}{:<24}{days}   from      to  cosine{BOLD:#}", "")?;

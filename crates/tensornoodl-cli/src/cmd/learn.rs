@@ -12,14 +12,17 @@ use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tensornoodl::discover::search_bytes;
 use tensornoodl::parallel::agree;
-use tensornoodl::{DiscoverParams, Error, Learner, ModelKind, Params, Passes, Rule, Stop, Team, Tensor};
+use tensornoodl::{
+    Dictionary, DiscoverParams, Error, Learner, ModelKind, Params, Passes, Rule, Stop, Team, Tensor,
+};
 use tensornoodl_cli::memory;
-use tensornoodl_cli::model::write_note;
-use tensornoodl_cli::program::{Interrupted, wrong};
+use tensornoodl_cli::model::{write_note, write_verdict};
+use tensornoodl_cli::program::{FewerPatterns, Interrupted, wrong};
 use tensornoodl_cli::progress::Spinner;
 use tensornoodl_cli::table::TableArgs;
 use tensornoodl_data::{
-    Error as DataError, Events, Model, ModelChoice, Query, Recipe, files, model_name, table,
+    ChosenRecipe, Error as DataError, Events, Model, ModelChoice, Query, RecipeChoice, Stability, files,
+    model_name, table,
 };
 
 const EXAMPLES: &str = "\
@@ -41,9 +44,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     table: TableArgs,
     /// Actions on the values of each tensor, in order: log2, sqrt, presence, scale, center, with commas
-    /// between them.
-    #[arg(long, default_value = "", hide_default_value = true)]
-    recipe: String,
+    /// between them; '' for none; or auto: counts are damped by sqrt, log2 or presence if that predicts better where
+    /// events are, and other values stay as they are.
+    #[arg(long, default_value = "auto", value_name = "ACTIONS|auto")]
+    recipe: RecipeChoice,
     /// The model file to write.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
@@ -54,7 +58,8 @@ pub(crate) struct Args {
     /// noise, or auto: counts if the cells count events, otherwise exact.
     #[arg(long, default_value = "auto", value_name = "auto|counts|exact")]
     model: ModelChoice,
-    /// Number of patterns, at least 1, or auto: all patterns that are clearer than chance.
+    /// Number of patterns, at least 1, or auto: all patterns that are clearer than chance. If there are fewer than N, the
+    /// model is written all the same, and the exit code is 5.
     #[arg(long, default_value = "auto", value_name = "N|auto")]
     patterns: Count,
     /// Start from the patterns of this model, which must have been learned with the same features and recipe.
@@ -82,6 +87,10 @@ pub(crate) struct Args {
     /// drift.
     #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
     forgetting: f64,
+    /// Learn again with K other seeds and from two random halves of the places, and say whether the patterns are the same.
+    /// It takes K + 2 times as long.
+    #[arg(long, value_name = "K", conflicts_with = "start_model")]
+    stability: Option<usize>,
     /// Also write the model after every STEPS steps, at least 1.
     #[arg(long, value_name = "STEPS")]
     checkpoint_every: Option<usize>,
@@ -138,13 +147,26 @@ impl Args {
         params.check().map(|()| params)
     }
 
+    /// The parameters of the search. `of_counts` is the number of patterns of counts that are damped; a stream goes on
+    /// looking for patterns.
+    fn search(&self, events: &Events, of_counts: Option<usize>, seed: u64, stop: Stop) -> DiscoverParams {
+        let patterns = self.patterns.0.or(of_counts.filter(|_| events.steps.is_none()));
+        DiscoverParams {
+            min_patterns: patterns.unwrap_or(0),
+            max_patterns: patterns,
+            seed,
+            stop,
+            ..DiscoverParams::default()
+        }
+    }
+
     fn learner(
         &self,
         team: &Arc<dyn Team>,
         events: &Events,
         kind: ModelKind,
         tensor: &Tensor<'_>,
-        stop: Stop,
+        search: DiscoverParams,
     ) -> anyhow::Result<Learner> {
         let params = self.params(events)?;
         if let Some(path) = &self.start_model {
@@ -154,29 +176,17 @@ impl Args {
                 Rule::Adaptive => {
                     let mut learner = start.learner;
                     learner.set_params(params)?;
+                    // The new table has rows and cols of its own.
+                    learner.forget_places();
                     Ok(learner)
                 }
                 Rule::Paper { .. } => Ok(Learner::new(start.learner.dictionary().clone(), params)?),
             };
         }
-        let Count(patterns) = self.patterns;
-        let grow = DiscoverParams {
-            min_patterns: patterns.unwrap_or(0),
-            max_patterns: patterns,
-            seed: self.seed,
-            stop,
-            ..DiscoverParams::default()
-        };
         if kind == ModelKind::Counts {
-            return Ok(Learner::for_counts(tensor.shape().features, params, grow)?);
+            return Ok(Learner::for_counts(tensor.shape().features, params, search)?);
         }
-        Learner::from_tensor(Arc::clone(team), tensor, params, grow, events.steps.is_some()).map_err(|error| match error {
-            Error::NoPattern => anyhow!(
-                "{} has no significant pattern: none comes again in most of five searches; use --patterns N to accept the N strongest",
-                self.table.name()
-            ),
-            error => error.into(),
-        })
+        Ok(Learner::from_tensor(Arc::clone(team), tensor, params, search, events.steps.is_some())?)
     }
 }
 
@@ -188,23 +198,56 @@ pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
     let model = learn(args, team, &command, |step, model| {
         if args.json && speaks {
             let (label, record) = (&model.card.steps[step], &model.card.history[step]);
-            let line = serde_json::json!({ "type": "step", "label": label, "record": record });
+            let mut line = serde_json::json!({ "type": "step", "label": label, "record": record });
+            if let Some(fall) = model.fall(step) {
+                line["fall"] = serde_json::json!({ "explained": fall.explained, "usual": fall.usual });
+            }
             writeln!(io::stdout().lock(), "{line}")?;
         }
         Ok(())
     })?;
+    let shortfall = args.patterns.0.and_then(|asked| model.shortfall(asked));
+    if args.json && speaks {
+        write_records(&mut io::stdout().lock(), &model)?;
+    }
     if !args.json && speaks {
         let patterns = model.learner.dictionary().patterns();
-        let fit = model.card.history.last().map_or(f64::NAN, |record| record.fit);
+        let last = model.card.history.last();
+        let (fit, share) = last.map_or((f64::NAN, f64::NAN), |record| (record.fit, record.explained()));
         let (many, verb) = if patterns == 1 { ("", "explains") } else { ("s", "explain") };
         let what = if model.card.history.len() > 1 { "the last step" } else { "it" };
         writeln!(
             io::stdout().lock(),
             "{patterns} pattern{many} in {} {verb} {:.1} % of {what} (relative error {fit:.3})\nwritten to {}",
             args.table.name(),
-            100.0 * (1.0 - fit * fit),
+            100.0 * share,
             args.output.display()
         )?;
+        write_verdict(&mut io::stdout().lock(), &model)?;
+    }
+    match shortfall {
+        Some(reason) => Err(FewerPatterns(reason).into()),
+        None => Ok(()),
+    }
+}
+
+/// Writes what there is to say about the whole run as JSON: the stability, patterns that are not seen any more, and
+/// warnings.
+fn write_records(out: &mut impl Write, model: &Model) -> io::Result<()> {
+    let evidence = model.evidence.as_ref();
+    if let Some(stability) = evidence.and_then(|evidence| evidence.stability.as_ref()) {
+        writeln!(out, "{}", serde_json::json!({ "type": "stability", "stability": stability }))?;
+    }
+    for unseen in model.unseen() {
+        let since = unseen.step.map(|step| &model.card.steps[step]);
+        writeln!(
+            out,
+            "{}",
+            serde_json::json!({ "type": "unseen", "pattern": unseen.pattern + 1, "since": since })
+        )?;
+    }
+    for warning in model.warnings() {
+        writeln!(out, "{}", serde_json::json!({ "type": "warning", "warning": warning }))?;
     }
     Ok(())
 }
@@ -232,29 +275,36 @@ pub(crate) fn learn(
     let writes = team.rank() == 0;
     let run = Run { args, team, writes, quiet: args.quiet || args.json || !writes };
     run.check()?;
-    let recipe: Recipe = args.recipe.parse()?;
     let stop = stop_on_signals()?;
-    let (mut events, query, start) = run.read(&recipe)?;
+    let (mut events, query, start) = run.read()?;
     // Memory for a tensor and for its copy after the recipe, and for the search.
     memory::check_all(&**team, 2.0 * events.bytes() + search_bytes(events.shape().features))?;
     let mut model = if args.resume && exists(&**team, &args.output) {
-        resumed(&**team, args, &events, &query, &recipe)?
+        resumed(&**team, args, &events, &query)?
     } else {
         if let (Some(path), Some(start)) = (&args.start_model, &start) {
             align(&**team, &mut events, start, path)?;
         }
-        let kind = run.choose_model(&events, &query, &recipe, start.as_ref())?;
-        let learner = run.first_patterns(&events, &recipe, kind, stop.clone())?;
-        Model::new(learner, &events, recipe, &args.table.name(), query, command, args.seed)
+        let kind = run.choose_model(&events, &query, start.as_ref())?;
+        let chosen = run.choose_recipe(&events, kind, start.as_ref(), &stop)?;
+        let learner = run.first_patterns(&events, &chosen, kind, stop.clone())?;
+        let table = args.table.name();
+        let mut model = Model::new(learner, &events, chosen.recipe, &table, query, command, args.seed);
+        model.evidence = chosen.patterns.map(|patterns| patterns.1);
+        model
     };
     if model.card.features != events.features.names {
         let names = model.card.features.clone();
         events.align(&names);
     }
-    model.learner.set_stop(stop);
+    model.learner.set_stop(stop.clone());
     model.learner.join(Arc::clone(team));
     run.steps(&mut model, &events, each)?;
     run.save(&model)?;
+    if let Some(seeds) = args.stability {
+        run.measure_stability(&mut model, &events, seeds, &stop)?;
+        run.save(&model)?;
+    }
     if let Some(path) = args.report.as_ref().filter(|_| writes) {
         files::write(path, tensornoodl_report::html(&model)?)?;
     }
@@ -291,18 +341,21 @@ impl Run<'_> {
         if args.checkpoint_every == Some(0) {
             return Err(wrong("checkpoint_every", 0, "at least 1").into());
         }
+        if args.stability == Some(0) {
+            return Err(wrong("stability", 0, "at least 1").into());
+        }
         Ok(())
     }
 
     /// Reads this rank's share of the table, and the model to start from. The returned query has the bounds of all
     /// grids.
-    fn read(&self, recipe: &Recipe) -> anyhow::Result<(Events, Query, Option<Model>)> {
+    fn read(&self) -> anyhow::Result<(Events, Query, Option<Model>)> {
         let args = self.args;
         let spinner = Spinner::new("reading", self.quiet);
         let start = args.start_model.as_deref().map(|path| load(&**self.team, path)).transpose()?;
         let mut query = args.table.query()?;
         if let (Some(path), Some(start)) = (&args.start_model, &start) {
-            if start.card.recipe != *recipe {
+            if args.recipe != RecipeChoice::Auto && args.recipe.given() != start.card.recipe {
                 return Err(anyhow!(
                     "{} was learned with the recipe '{}'; its patterns fit no other recipe, so give this one with --recipe",
                     path.display(),
@@ -322,19 +375,23 @@ impl Run<'_> {
         &self,
         events: &Events,
         query: &Query,
-        recipe: &Recipe,
         start: Option<&Model>,
     ) -> anyhow::Result<ModelKind> {
         let args = self.args;
         let (kind, reason) = match (start, args.eta_a, args.model) {
             (Some(start), ..) => (start.learner.kind(), "the model to start from has it".to_owned()),
             (_, Some(_), ModelChoice::Auto) => (ModelKind::Exact, "--eta-a belongs to it".to_owned()),
-            (.., choice) => choice.resolve(query, recipe),
+            (.., choice) => choice.resolve(query, &args.recipe.given()),
         };
         if kind == ModelKind::Counts {
             agree(&**self.team, events.check_counts())?;
             if args.eta_a.is_some() {
-                return Err(wrong("eta_a", "given", "left out with the counts model, which has no step size").into());
+                return Err(wrong(
+                    "eta_a",
+                    "given",
+                    "left out with the counts model, which has no step size",
+                )
+                .into());
             }
         }
         if !self.quiet {
@@ -343,19 +400,51 @@ impl Run<'_> {
         Ok(kind)
     }
 
+    /// Chooses the recipe, and says which one and why if that was left to the program.
+    fn choose_recipe(
+        &self,
+        events: &Events,
+        kind: ModelKind,
+        start: Option<&Model>,
+        stop: &Stop,
+    ) -> anyhow::Result<ChosenRecipe> {
+        if let Some(start) = start {
+            return Ok(ChosenRecipe { recipe: start.card.recipe.clone(), ..ChosenRecipe::default() });
+        }
+        let spinner = Spinner::new("looking whether to damp the counts", self.quiet);
+        let tensor = agree(&**self.team, events.tensor(0))?;
+        let choice = &self.args.recipe;
+        let chosen = choice.resolve(&**self.team, kind, &tensor, self.args.seed, stop);
+        let chosen = chosen.map_err(|error| match error {
+            DataError::Tensor(Error::Stopped) => self.interrupted(0),
+            error => error.into(),
+        })?;
+        spinner.finish();
+        if let Some(reason) = chosen.reason.as_ref().filter(|_| !self.quiet) {
+            writeln!(io::stderr(), "noodl: {reason}")?;
+        }
+        Ok(chosen)
+    }
+
     /// Returns a learner with the patterns of the first tensor, or with those of the model to start from.
     fn first_patterns(
         &self,
         events: &Events,
-        recipe: &Recipe,
+        chosen: &ChosenRecipe,
         kind: ModelKind,
         stop: Stop,
     ) -> anyhow::Result<Learner> {
         let spinner = Spinner::new("looking for patterns", self.quiet);
-        let tensor = recipe.apply_in(&**self.team, agree(&**self.team, events.tensor(0))?)?;
-        let learner = self.args.learner(self.team, events, kind, &tensor, stop);
+        let tensor = chosen.recipe.apply_in(&**self.team, agree(&**self.team, events.tensor(0))?)?;
+        let of_counts = chosen.patterns.as_ref().map(|patterns| patterns.0);
+        let search = self.args.search(events, of_counts, self.args.seed, stop);
+        let learner = self.args.learner(self.team, events, kind, &tensor, search);
         let learner = learner.map_err(|error| match error.downcast_ref() {
             Some(Error::Stopped) => self.interrupted(0),
+            Some(Error::NoPattern) => anyhow!(
+                "{} has no significant pattern: none comes again in most of five searches; use --patterns N to accept the N strongest",
+                self.args.table.name()
+            ),
             _ => error,
         })?;
         spinner.finish();
@@ -404,6 +493,68 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Learns again with other seeds and from halves of the places, and adds the result to the evidence of the model.
+    fn measure_stability(
+        &self,
+        model: &mut Model,
+        events: &Events,
+        seeds: usize,
+        stop: &Stop,
+    ) -> anyhow::Result<()> {
+        let spinner = Spinner::new("learning again", self.quiet);
+        let mut done = 0.0;
+        let stability = Stability::measure(model, seeds, |seed, half| {
+            spinner.done(done / (seeds + 2) as f64);
+            done += 1.0;
+            self.learn_again(model, events, seed, half, stop)
+        });
+        let stability = stability.map_err(|error| match error.downcast_ref() {
+            Some(Error::Stopped) => self.interrupted(model.card.history.len()),
+            _ => error,
+        })?;
+        spinner.finish();
+        model.evidence.get_or_insert_default().stability = Some(stability);
+        Ok(())
+    }
+
+    /// Returns the patterns that another seed finds in the steps of the model, in all places or in one half of them. None
+    /// if there are none.
+    fn learn_again(
+        &self,
+        model: &Model,
+        events: &Events,
+        seed: u64,
+        half: Option<usize>,
+        stop: &Stop,
+    ) -> anyhow::Result<Option<Dictionary>> {
+        let tensor = |step: usize| -> anyhow::Result<Tensor<'static>> {
+            let tensor = agree(&**self.team, events.tensor(step))?;
+            let tensor = model.card.recipe.apply_in(&**self.team, tensor)?;
+            Ok(match half {
+                Some(half) => tensor.filter(|place| place.half(model.card.seed) == half),
+                None => tensor,
+            })
+        };
+        let first = tensor(0)?;
+        let kind = model.learner.kind();
+        // The number of patterns of damped counts is that of the counts themselves.
+        let damped = kind == ModelKind::Counts && !model.card.recipe.0.is_empty();
+        let of_counts = damped.then(|| model.learner.dictionary().patterns());
+        let search = self.args.search(events, of_counts, seed, stop.clone());
+        let learner = self.args.learner(self.team, events, kind, &first, search);
+        let mut learner = match learner {
+            Err(error) if matches!(error.downcast_ref(), Some(Error::NoPattern | Error::NothingShared)) => {
+                return Ok(None);
+            }
+            learner => learner?,
+        };
+        learner.join(Arc::clone(self.team));
+        for step in 0..model.card.history.len() {
+            learner.learn(&tensor(step)?)?;
+        }
+        Ok(Some(learner.dictionary().clone()).filter(|found| found.patterns() > 0))
+    }
+
     /// Returns the progress bar, which is hidden if the run is quiet or has one step.
     fn bar(&self, steps: usize) -> ProgressBar {
         let template = "{bar:32.cyan/dim} {pos} of {len} steps  {msg}  {elapsed}, left {eta}";
@@ -445,19 +596,13 @@ fn exists(team: &dyn Team, path: &Path) -> bool {
 }
 
 /// Reads the model in the output file and checks that it was learned from this table in this way.
-fn resumed(
-    team: &dyn Team,
-    args: &Args,
-    events: &Events,
-    query: &Query,
-    recipe: &Recipe,
-) -> anyhow::Result<Model> {
+fn resumed(team: &dyn Team, args: &Args, events: &Events, query: &Query) -> anyhow::Result<Model> {
     let path = &args.output;
     let mut model = load(team, path)?;
     let card = &model.card;
     let steps = events.steps.as_ref().map_or(vec!["all".to_owned()], |steps| steps.names.clone());
     let same = card.query == *query
-        && card.recipe == *recipe
+        && (args.recipe == RecipeChoice::Auto || card.recipe == args.recipe.given())
         && *model.learner.params() == args.params(events)?
         && card.rows == events.rows.names
         && card.cols == events.cols.names

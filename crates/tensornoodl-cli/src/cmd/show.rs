@@ -4,7 +4,8 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::path::PathBuf;
 
-use tensornoodl_cli::model;
+use tensornoodl_cli::ladder;
+use tensornoodl_cli::model::{self, write_verdict};
 use tensornoodl_cli::plot::sparkline;
 use tensornoodl_cli::program::wrong;
 use tensornoodl_data::{Axis, Card, Group, Model};
@@ -13,6 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   noodl show mail.safetensors
   noodl show mail.safetensors --pattern 2 --top 20
+  noodl show mail.safetensors --evidence
   noodl show shots.safetensors --at 2018-W51 --like 'James Harden'";
 
 /// Show the patterns of a model, and who takes part in each.
@@ -30,6 +32,9 @@ pub(crate) struct Args {
     /// Show the rows that are most similar to this row: those that take part in the same patterns.
     #[arg(long, value_name = "ROW", conflicts_with = "pattern")]
     like: Option<String>,
+    /// Show the evidence for the number of patterns instead of the patterns.
+    #[arg(long, conflicts_with_all = ["pattern", "at", "like"])]
+    evidence: bool,
     /// Number of rows and cols to show for each pattern.
     #[arg(long, default_value_t = 5, value_name = "N")]
     top: usize,
@@ -43,6 +48,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let mut out = io::stdout().lock();
     let card = &model.card;
+    if args.evidence {
+        return Ok(out.write_all(ladder::evidence_words(&model).as_bytes())?);
+    }
     let learned = &card.steps[..card.history.len()];
     let steps = match &args.at {
         Some(label) => {
@@ -61,6 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     // The model has the groups of the last step only.
     let has_groups = steps.end == learned.len();
     write_head(&mut out, &model, has_groups)?;
+    write_verdict(&mut out, &model)?;
     for pattern in (0..patterns).filter(|pattern| args.pattern.is_none_or(|only| only == pattern + 1)) {
         write_pattern(&mut out, &model, pattern, steps.clone(), args.top)?;
         let groups = if has_groups { model.groups(pattern) } else { Vec::new() };
@@ -110,7 +119,8 @@ fn write_pattern(
 ) -> io::Result<()> {
     let card = &model.card;
     let values = model.learner.dictionary().pattern(pattern);
-    writeln!(out, "\npattern {}", pattern + 1)?;
+    let not_seen = model.not_seen(pattern).map_or(String::new(), |words| format!(", {words}"));
+    writeln!(out, "\npattern {}{not_seen}", pattern + 1)?;
     match &card.query.feature {
         Axis::Grid(grid) => {
             for row in values.chunks(grid.cells.0).rev() {

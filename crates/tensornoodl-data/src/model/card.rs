@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::count::query::Query;
 use crate::count::recipe::Recipe;
 use crate::count::tally::Tally;
+use crate::model::surprising::Surprising;
 
 /// The version of the file format that is written.
 pub(crate) const FORMAT: u32 = 3;
@@ -59,7 +60,7 @@ pub struct Card {
 pub struct Record {
     /// Number of fibers of the tensor.
     pub fibers: usize,
-    /// |Y - A X|_F / |Y|_F.
+    /// |Y - A X|_F / |Y|_F; for counts, the root of the share of the deviance that the codes do not explain.
     pub fit: f64,
     /// |A(t+1) - A(t)|_F / |A(t)|_F.
     pub change: f64,
@@ -73,6 +74,17 @@ pub struct Record {
     pub found: usize,
     /// Number of patterns that were lost in the step.
     pub lost: usize,
+    /// Places whose events are very unlikely, given all earlier steps: see [`tensornoodl::Step::surprises`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub surprises: Vec<Surprising>,
+}
+
+impl Record {
+    /// The share that the patterns explained of the step, from 0 to 1: 1 - fit^2. It is 0 if they explained less than
+    /// nothing: the codes of counts may be farther from the data than the mean of all places is.
+    pub fn explained(&self) -> f64 {
+        (1.0 - self.fit * self.fit).max(0.0)
+    }
 }
 
 impl Card {

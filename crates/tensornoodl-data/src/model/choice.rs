@@ -35,7 +35,11 @@ impl FromStr for ModelChoice {
         let known = NAMES.iter().find(|known| known.1 == text).map(|known| ModelChoice::Given(known.0));
         let auto = (text == "auto").then_some(ModelChoice::Auto);
         let rule = "auto, counts or exact".to_owned();
-        known.or(auto).ok_or(Error::Tensor(tensornoodl::Error::Parameter { name: "model", value: text.into(), rule }))
+        known.or(auto).ok_or(Error::Tensor(tensornoodl::Error::Parameter {
+            name: "model",
+            value: text.into(),
+            rule,
+        }))
     }
 }
 
@@ -56,12 +60,19 @@ impl ModelChoice {
             ModelChoice::Auto => ModelKind::Exact,
         };
         match (&query.value, &query.average_over) {
-            (Value::Count, None) if recipe.keeps_counts() => (ModelKind::Counts, "the cells count events".into()),
+            (Value::Count, None) if recipe.keeps_counts() => {
+                (ModelKind::Counts, "the cells count events".into())
+            }
             (Value::Count, None) => (kind, format!("the recipe {recipe} makes other values of the counts")),
             (Value::Count, Some(column)) => (kind, format!("the counts are averaged over {column}")),
             (value, _) => (kind, format!("the cells hold {value}, which need not count anything")),
         }
     }
+}
+
+/// Returns whether a value can be a number of events: whole and not negative.
+pub fn is_count(value: f64) -> bool {
+    value >= 0.0 && value.fract() == 0.0
 }
 
 impl Events {
@@ -70,7 +81,6 @@ impl Events {
     /// # Errors
     /// [`Error::NotACount`] with the first cell that cannot.
     pub fn check_counts(&self) -> Result<(), Error> {
-        let is_count = |value: f64| value >= 0.0 && value.fract() == 0.0;
         match self.cells.iter().find(|cell| !is_count(cell.1)) {
             None => Ok(()),
             Some(&([_, row, col, feature], value)) => Err(Error::NotACount {

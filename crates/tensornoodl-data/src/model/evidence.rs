@@ -1,13 +1,37 @@
 //! Evidence for the number of patterns.
 
 use serde::{Deserialize, Deserializer, Serialize};
+use tensornoodl::discover::SIGNIFICANCE;
+
+use crate::model::stability::Stability;
 
 /// Evidence for the number of patterns of a model: a ladder of numbers of patterns, fewest first.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Evidence {
-    /// The numbers of patterns that were tried, and what each of them gains over the one before.
+    /// The numbers of patterns that were tried, and what each of them gains over the one before. Empty if the number was
+    /// given, and for the exact model.
     pub rungs: Vec<Rung>,
+    /// Whether learning again finds the same patterns, if that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stability: Option<Stability>,
+}
+
+impl Evidence {
+    /// Returns why this number of patterns was taken, as a sentence without a period.
+    pub fn reason(&self, taken: usize) -> String {
+        let noun = if taken == 1 { "pattern is" } else { "patterns are" };
+        let place = self.rungs.iter().position(|rung| rung.patterns == taken);
+        match place.map(|at| self.rungs.get(at + 1)) {
+            None => format!("{taken} {noun} taken, which is not on the ladder"),
+            Some(None) => format!("{taken} {noun} taken, the largest number that was tried"),
+            Some(Some(next)) => format!(
+                "{taken} {noun} taken, the fewest that no larger number significantly exceeds: {} patterns gain {:+.1} \
+                 ± {:.1}, and {SIGNIFICANCE} standard errors are asked for",
+                next.patterns, next.gain, next.error
+            ),
+        }
+    }
 }
 
 /// What a number of patterns gains over the number before it.

@@ -15,15 +15,21 @@
 //! | `cols.value` | f64 | values of these col factors |
 //! | `rank_one.step`, `rank_one.pattern` | i64 | step and pattern of each entry of `rank_one.value` |
 //! | `rank_one.value` | f64 | the share of the pattern's energy that its factors hold |
-//! | `blocks.rows.block`, ... `blocks.rank_one.value` | | as above, for further groups that share a pattern in the last step |
+//! | `blocks.rows.block`, ... `blocks.rank_one.value` | | as above, for further groups that share a pattern in the last step; empty for counts |
 //! | `card` | JSON | settings: how the table was counted and prepared, and by which command |
 //! | `history` | JSON | a [`Record`] for each step |
 //! | `learner` | u8 | the state of the learner, to continue with the next step |
 //! | `checksum` | i64 | the checksum of the file |
 //! | `section.evidence` | JSON | [`Evidence`] for the number of patterns |
 //! | `section.archive.pattern` | f64, a x n | patterns that were lost |
-//! | `section.archive.id`, `section.archive.first`, `section.archive.last` | i64 | the identity of each lost pattern, the step that found it, and the last step that showed it |
+//! | `section.archive.id` | i64 | the identity of each lost pattern |
+//! | `section.archive.first` | i64 | the step that found it, from 0 |
+//! | `section.archive.last` | i64 | the last step that showed it, from 0 |
 //! | `section.archive.name` | texts | the names of lost patterns, or empty |
+//! | `section.groups.rows.group`, `section.groups.rows.index` | i64 | for counts: group and row of each entry of `section.groups.rows.value` |
+//! | `section.groups.rows.value` | f64 | the number of events that a row has in a group, in the latest steps |
+//! | `section.groups.cols.group`, ... `section.groups.cols.value` | | as above, for cols |
+//! | `section.groups.share` | f64, m x groups | the share of each group in the events of each pattern |
 //!
 //! A list of texts `X` is two tensors: `X.text` (u8) has the texts in UTF-8, one after the other, and `X.end` (i64)
 //! has the end of each text in bytes. JSON documents are tensors of bytes (u8). So the header of the file is small for
@@ -53,6 +59,7 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 use tensornoodl::{ExactLearner, Learner};
@@ -67,8 +74,9 @@ use crate::model::card::{Card, FORMAT, Record, exact};
 use crate::model::choice::model_name;
 use crate::model::evidence::Evidence;
 use crate::model::factors::{FactorReader, factor_arrays};
+use crate::model::group_arrays::{group_arrays, read_groups};
 use crate::model::identity::{Archived, Identities, Identity, MAX_ID};
-use crate::model::learn::{BLOCKS, Model};
+use crate::model::learn::{Model, blocks};
 
 /// The last format without a checksum.
 const UNSEALED: u32 = 2;
@@ -171,6 +179,9 @@ impl Model {
         if !self.archive.is_empty() {
             arrays.extend(archive_arrays(&self.archive, dictionary.features()));
         }
+        if let Some(groups) = self.all_groups() {
+            arrays.extend(group_arrays(groups));
+        }
         let head = Head { format: FORMAT, kind: card.kind.clone() };
         serialize(arrays, serde_json::to_string(&head).map_err(|error| error.to_string())?)
     }
@@ -218,7 +229,7 @@ impl Model {
             return Err(reader.cannot("its labels do not fit its patterns"));
         }
         let lengths = [card.rows.len(), card.cols.len()];
-        let blocks = if steps == 0 { 0 } else { BLOCKS - 1 };
+        let blocks = if steps == 0 { 0 } else { blocks(learner.kind()) - 1 };
         let factors = FactorReader { reader: &reader, prefix: "", unit: "step", count: steps };
         let factors = factors.read(patterns, lengths)?;
         let blocks = FactorReader { reader: &reader, prefix: "blocks.", unit: "block", count: blocks };
@@ -229,7 +240,8 @@ impl Model {
         };
         let evidence = "section.evidence";
         let evidence = reader.has(evidence).then(|| reader.json::<Evidence>(evidence)).transpose()?;
-        Ok(Model { card, learner, factors, blocks, identities, archive, evidence })
+        let groups = read_groups(&reader, patterns, lengths)?.map_or_else(OnceLock::new, OnceLock::from);
+        Ok(Model { card, learner, factors, blocks, groups, identities, archive, evidence })
     }
 }
 
@@ -358,6 +370,7 @@ fn read_identities(
 mod tests {
     use super::*;
     use crate::model::evidence::Rung;
+    use crate::model::stability::{Repeat, Stability};
     use tensornoodl::{Dictionary, Params, Shape, Tensor};
 
     fn model() -> Model {
@@ -406,12 +419,15 @@ mod tests {
         model.identities.next = 5;
         model.archive = vec![archived(4), archived(3)];
         let rung = |patterns: usize, gain: f64| Rung { patterns, gain, error: 0.1 + gain / 3.0 };
-        model.evidence = Some(Evidence { rungs: vec![rung(2, 10.3), rung(4, -1e-300)] });
+        let repeat = Repeat { seed: 7, patterns: 3, agreement: 0.1 + 0.2 };
+        let stability = Some(Stability { seeds: vec![repeat], halves: [2, 3], halves_agreement: 0.7 });
+        model.evidence = Some(Evidence { rungs: vec![rung(2, 10.3), rung(4, -1e-300)], stability });
         let again = Model::from_bytes(&model.to_bytes().unwrap(), "m").unwrap();
         assert_eq!((again.identities()[1].name.as_str(), again.archive().len()), ("night shift", 2));
         assert!(again == model);
         // An error that is not finite is written, too.
-        model.evidence = Some(Evidence { rungs: vec![Rung { error: f64::INFINITY, ..rung(2, 1.0) }] });
+        let rungs = vec![Rung { error: f64::INFINITY, ..rung(2, 1.0) }];
+        model.evidence = Some(Evidence { rungs, stability: None });
         let again = Model::from_bytes(&model.to_bytes().unwrap(), "m").unwrap();
         let read = again.evidence.unwrap().rungs[0];
         assert!(read.gain == 1.0 && read.error.is_nan());

@@ -3,22 +3,27 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use tensornoodl::{Factors, Sparse};
+use tensornoodl::{Factors, Groups, ModelKind, Sparse};
 
 use crate::model::learn::Model;
 
 /// The threshold of membership: factors below this share of the largest factor do not belong to a group, as in the
-/// paper (app:enron).
+/// paper (app:enron). For counts: a row or col does not belong to a group that has less of its events than this share of
+/// what the group with most of its events has.
 pub const MEMBER: f64 = 0.05;
 
 /// Rows and cols that share a pattern, strongest first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// The share of the pattern's energy that the group holds, from 0 to 1.
+    /// Number of the group, from 1. A group of counts has the same number in all patterns that it shares.
+    pub number: usize,
+    /// The share of the pattern's energy that the group holds, from 0 to 1. For counts, the share of its events.
     pub share: f64,
-    /// Indices of rows, and their factors.
+    /// Indices of rows, and their factors. For counts, the numbers of events that they have in the group, in all
+    /// patterns.
     pub rows: Vec<(usize, f64)>,
-    /// Indices of cols, and their factors.
+    /// Indices of cols, and their factors. For counts, the numbers of events that they have in the group, in all
+    /// patterns.
     pub cols: Vec<(usize, f64)>,
     /// The known group of most members, or none if no member has a known group.
     pub known: Option<Known>,
@@ -72,17 +77,52 @@ impl Model {
         leading
     }
 
-    /// Returns the groups of rows and cols that share a pattern in the last step. Groups that hold more of the
-    /// pattern come first.
+    /// Returns the groups of rows and cols that share a pattern in the last step, or for counts in the latest steps.
+    /// Groups that hold more of the pattern come first.
     pub fn groups(&self, pattern: usize) -> Vec<Group> {
+        match self.all_groups() {
+            Some(groups) => self.groups_of_counts(groups, pattern),
+            None => self.singular_groups(pattern),
+        }
+    }
+
+    /// Returns the groups of counts: each group with the number of events that each row and col has in it, and with its
+    /// share of each pattern. Every row and col with events in the last step is in a group. None for the exact model,
+    /// and before the first step.
+    ///
+    /// The groups are found when they are asked for first, which takes about as long as to find the patterns.
+    pub fn all_groups(&self) -> Option<&Groups> {
+        let last = self.factors.last().filter(|_| self.learner.kind() == ModelKind::Counts)?;
+        Some(self.groups.get_or_init(|| self.learner.groups(last)))
+    }
+
+    fn groups_of_counts(&self, groups: &Groups, pattern: usize) -> Vec<Group> {
+        if pattern >= groups.shares.cols() {
+            return Vec::new();
+        }
+        let mut shares = groups.shares.column(pattern).to_vec();
+        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let (rows, cols) = (largest_events(&groups.rows), largest_events(&groups.cols));
+        let group = |(group, share): (u32, f64)| {
+            let members = |events: &Sparse, largest: &BTreeMap<u32, f64>| {
+                strongest_first(events.column(group as usize), |entry| entry.1 >= MEMBER * largest[&entry.0])
+            };
+            let (rows, cols) = (members(&groups.rows, &rows), members(&groups.cols, &cols));
+            let known = self.known_group(&rows, &cols);
+            Group { number: group as usize + 1, share, rows, cols, known }
+        };
+        shares.into_iter().map(group).collect()
+    }
+
+    fn singular_groups(&self, pattern: usize) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
-        for factors in self.factors.last().into_iter().chain(&self.blocks) {
+        for (number, factors) in (1..).zip(self.factors.last().into_iter().chain(&self.blocks)) {
             let Some(share) = factors.rank_one.get(pattern).copied().filter(|share| *share > 0.0) else {
                 break;
             };
             let (rows, cols) = (members(&factors.rows, pattern), members(&factors.cols, pattern));
             let known = self.known_group(&rows, &cols);
-            groups.push(Group { share, rows, cols, known });
+            groups.push(Group { number, share, rows, cols, known });
         }
         groups
     }
@@ -110,8 +150,23 @@ impl Model {
 fn members(factors: &Sparse, pattern: usize) -> Vec<(usize, f64)> {
     let column = factors.column(pattern);
     let largest = column.iter().fold(0.0, |a: f64, entry| a.max(entry.1.abs()));
-    let members = column.iter().filter(|entry| entry.1.abs() >= MEMBER * largest);
+    strongest_first(column, |entry| entry.1.abs() >= MEMBER * largest)
+}
+
+/// Returns some entries of a column, those of largest magnitude first.
+fn strongest_first(column: &[(u32, f64)], is_member: impl Fn(&(u32, f64)) -> bool) -> Vec<(usize, f64)> {
+    let members = column.iter().filter(|entry| is_member(entry));
     let mut members: Vec<(usize, f64)> = members.map(|&(index, value)| (index as usize, value)).collect();
     members.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
     members
+}
+
+/// Returns the largest number of events that each row (or col) has in a group.
+fn largest_events(events: &Sparse) -> BTreeMap<u32, f64> {
+    let mut largest: BTreeMap<u32, f64> = BTreeMap::new();
+    for &(index, events) in events.columns().flatten() {
+        let largest = largest.entry(index).or_default();
+        *largest = largest.max(events);
+    }
+    largest
 }

@@ -1,6 +1,8 @@
 //! Models and how they learn, step by step.
 
-use tensornoodl::{Dictionary, Factors, Learner, Sparse, Step, Tensor};
+use std::sync::OnceLock;
+
+use tensornoodl::{Dictionary, Factors, Groups, Learner, ModelKind, Place, Sparse, Step, Tensor};
 
 use crate::count::events::Events;
 use crate::count::query::Query;
@@ -10,6 +12,7 @@ use crate::model::card::{Card, Record};
 use crate::model::choice::model_name;
 use crate::model::evidence::{Evidence, Rung};
 use crate::model::identity::{Archived, Identities, Identity};
+use crate::model::surprising::Surprising;
 
 /// Patterns and factors, with their labels and history.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,8 +23,11 @@ pub struct Model {
     pub learner: Learner,
     /// The leading factors of every step so far.
     pub factors: Vec<Factors>,
-    /// The factors of further groups that share a pattern in the last step, after the leading group.
+    /// The factors of further groups that share a pattern in the last step, after the leading group. Empty for counts,
+    /// whose groups are [`Model::all_groups`].
     pub blocks: Vec<Factors>,
+    /// The groups of counts, once they were asked for.
+    pub(crate) groups: OnceLock<Groups>,
     /// Evidence for the number of patterns, if there is any.
     pub evidence: Option<Evidence>,
     /// The identity of each pattern.
@@ -30,8 +36,13 @@ pub struct Model {
     pub(crate) archive: Vec<Archived>,
 }
 
-/// The largest number of groups of a pattern that are looked for, including the leading group.
-pub(crate) const BLOCKS: usize = 3;
+/// Returns the number of pairs of factors for each pattern of a model, including the leading pair.
+pub(crate) fn blocks(kind: ModelKind) -> usize {
+    match kind {
+        ModelKind::Exact => 3,
+        ModelKind::Counts => 1,
+    }
+}
 
 impl Model {
     /// Creates a model of a counted table, before the first step.
@@ -60,11 +71,13 @@ impl Model {
     }
 
     /// Creates a model with the given card, before the first step.
-    pub fn with_card(learner: Learner, card: Card) -> Model {
+    pub fn with_card(mut learner: Learner, card: Card) -> Model {
+        learner.set_damping(card.recipe.damping());
         let identities = Identities::new(learner.dictionary().patterns());
         let (factors, blocks, archive) = (Vec::new(), Vec::new(), Vec::new());
         let card = Card { kind: model_name(learner.kind()).into(), ..card };
-        Model { card, learner, factors, blocks, evidence: None, identities, archive }
+        let groups = OnceLock::new();
+        Model { card, learner, factors, blocks, groups, evidence: None, identities, archive }
     }
 
     /// Returns the identity of each pattern, in the order of the dictionary.
@@ -103,10 +116,12 @@ impl Model {
         }
         let rungs: Vec<Rung> = self.learner.ladder().iter().map(Rung::from).collect();
         if !rungs.is_empty() {
-            self.evidence = Some(Evidence { rungs });
+            self.evidence = Some(Evidence { rungs, stability: None });
         }
-        self.blocks = step.codes.untangle_blocks(&**self.learner.team(), BLOCKS);
+        self.blocks = step.codes.untangle_blocks(&**self.learner.team(), blocks(self.learner.kind()));
         self.factors.push(self.blocks.remove(0));
+        self.groups = OnceLock::new();
+        let labels = [&self.card.features[..], &self.card.rows, &self.card.cols];
         self.card.history.push(Record {
             fibers: step.fibers,
             fit: step.fit,
@@ -116,8 +131,30 @@ impl Model {
             patterns: self.learner.dictionary().patterns(),
             found: step.found,
             lost: step.lost.len(),
+            surprises: step.surprises.iter().map(|surprise| Surprising::new(surprise, labels)).collect(),
         });
         Ok(step)
+    }
+
+    /// Returns how unlikely the events of each place of a tensor are as those of the next step, the worst place first: see
+    /// [`Learner::surprises`]. `rows` and `cols` are the labels of the tensor, which has the features of the model. The
+    /// model does not change.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] if the model is exact, or if the learner refuses the tensor.
+    pub fn surprises(
+        &self,
+        tensor: &Tensor<'_>,
+        rows: &[String],
+        cols: &[String],
+    ) -> Result<Vec<Surprising>, Error> {
+        let mut card = self.card.clone();
+        let [rows, cols] = card.place(rows, cols);
+        let known = |place: &Place| Place { row: rows[place.row as usize], col: cols[place.col as usize] };
+        let places: Vec<Place> = tensor.places().iter().map(known).collect();
+        let tensor = tensor.moved(card.rows.len(), card.cols.len(), places)?;
+        let labels = [&card.features[..], &card.rows, &card.cols];
+        Ok(self.learner.surprises(&tensor)?.iter().map(|it| Surprising::new(it, labels)).collect())
     }
 
     /// Gives the found patterns of a step identities, and archives the lost ones. `before` and `last_seen` are the

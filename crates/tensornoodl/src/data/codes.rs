@@ -7,6 +7,7 @@
 
 use crate::data::sparse::Sparse;
 use crate::data::tensor::Tensor;
+use crate::params::ModelKind;
 use crate::shape::{Place, Shape};
 
 /// The codes X (m x p) of one tensor, and the places of its fibers.
@@ -14,6 +15,7 @@ use crate::shape::{Place, Shape};
 /// Codes and places together represent the paper's S (m x JK), which is never formed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Codes {
+    kind: ModelKind,
     matrix: Sparse,
     places: Vec<Place>,
     rows: usize,
@@ -21,25 +23,30 @@ pub struct Codes {
 }
 
 impl Codes {
-    /// Combines codes (m x p) with the places of the fibers of `tensor`.
+    /// Combines codes (m x p) of the exact model with the places of the fibers of `tensor`.
     ///
     /// # Panics
     /// If the number of columns is not the number of fibers.
     pub fn new(matrix: Sparse, tensor: &Tensor<'_>) -> Codes {
         assert_eq!(matrix.cols(), tensor.fibers(), "one column of codes per fiber");
         let shape = tensor.shape();
-        Codes { matrix, places: tensor.places().to_vec(), rows: shape.rows, cols: shape.cols }
+        Codes::at(ModelKind::Exact, matrix, tensor.places().to_vec(), shape)
     }
 
-    /// Combines codes (m x p) with places, one for each column, in a tensor of this shape.
-    pub(crate) fn at(matrix: Sparse, places: Vec<Place>, shape: Shape) -> Codes {
-        Codes { matrix, places, rows: shape.rows, cols: shape.cols }
+    /// Combines codes (m x p) of a model with places, one for each column, in a tensor of this shape.
+    pub(crate) fn at(kind: ModelKind, matrix: Sparse, places: Vec<Place>, shape: Shape) -> Codes {
+        Codes { kind, matrix, places, rows: shape.rows, cols: shape.cols }
     }
 
     /// Removes the patterns `lost`, given by increasing number, and renumbers the others; the dictionary has `patterns`
     /// patterns afterwards.
     pub(crate) fn renumber(&mut self, lost: &[usize], patterns: usize) {
         self.matrix.renumber(lost, patterns);
+    }
+
+    /// The model that the codes are of.
+    pub fn kind(&self) -> ModelKind {
+        self.kind
     }
 
     /// X (m x p): row i belongs to pattern i, column f to fiber f.

@@ -158,6 +158,11 @@ impl<'a> Tensor<'a> {
         Ok(Tensor { shape, fibers: Fibers::Sparse(Cow::Owned(fibers), OnceLock::new()), places })
     }
 
+    /// Makes a tensor from sparse fibers that this crate computed, without the checks of [`Tensor::from_sparse`].
+    pub(crate) fn trusted_sparse(shape: Shape, fibers: Sparse, places: Vec<Place>) -> Tensor<'static> {
+        Tensor { shape, fibers: Fibers::Sparse(Cow::Owned(fibers), OnceLock::new()), places: places.into() }
+    }
+
     /// Makes a tensor of fibers that are stored with all values.
     fn dense(shape: Shape, values: Cow<'a, [f64]>, places: Cow<'a, [Place]>) -> Tensor<'a> {
         Tensor { shape, fibers: Fibers::Dense(values), places }
@@ -197,6 +202,24 @@ impl<'a> Tensor<'a> {
     /// Makes a tensor from fibers that this crate computed, without the checks of [`Tensor::from_fibers`].
     pub(crate) fn trusted(shape: Shape, values: Vec<f64>, places: Vec<Place>) -> Tensor<'static> {
         Tensor::dense(shape, values.into(), places.into())
+    }
+
+    /// Returns a tensor with those fibers of this one whose place is to be kept, in their order.
+    pub fn filter(&self, keep: impl Fn(Place) -> bool) -> Tensor<'static> {
+        self.gather(&(0..self.fibers()).filter(|&fiber| keep(self.places[fiber])).collect::<Vec<_>>())
+    }
+
+    /// Returns a tensor with these fibers of this one.
+    pub(crate) fn gather(&self, fibers: &[usize]) -> Tensor<'static> {
+        let n = self.shape.features;
+        let kept = match &self.fibers {
+            Fibers::Dense(values) => {
+                Fibers::Dense(fibers.iter().flat_map(|fiber| &values[fiber * n..][..n]).copied().collect())
+            }
+            Fibers::Sparse(matrix, _) => Fibers::Sparse(Cow::Owned(matrix.gather(fibers)), OnceLock::new()),
+        };
+        let places = fibers.iter().map(|&fiber| self.places[fiber]).collect();
+        Tensor { shape: self.shape, fibers: kept, places }
     }
 
     /// Returns Y (n x p), column by column, so that its memory can be used again.

@@ -81,9 +81,7 @@ pub(crate) fn agreed(tensor: &Tensor<'_>, params: &DiscoverParams) -> Result<(us
 /// The tensor with only some of its fibers.
 pub(crate) fn part_of(tensor: &Tensor<'_>, mut fibers: Vec<usize>) -> Tensor<'static> {
     fibers.sort_unstable();
-    let values = fibers.iter().flat_map(|&fiber| tensor.fiber(fiber)).copied().collect();
-    let places = fibers.iter().map(|&fiber| tensor.places()[fiber]).collect();
-    Tensor::trusted(tensor.shape(), values, places)
+    tensor.gather(&fibers)
 }
 
 /// Number of patterns of a dictionary that the other dictionary has too.

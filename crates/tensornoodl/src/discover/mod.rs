@@ -35,6 +35,9 @@ pub(crate) mod start;
 pub(crate) mod unexplained;
 pub(crate) mod unit_fibers;
 
+pub use counts::SIGNIFICANCE;
+pub use counts::damping::{PresenceScore, TableComparison, compare_tables};
+pub use counts::groups::Groups;
 pub use counts::ladder::Rung;
 pub use evidence::{Evidence, Repeat, evidence};
 pub use held_out::HeldOut;

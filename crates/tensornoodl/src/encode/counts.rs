@@ -256,7 +256,8 @@ impl CountCoder {
         code.iterate(REFIT_ITERATIONS);
         let mut likelihood = code.log_likelihood();
         while code.patterns.len() > 1 {
-            let smallest = (0..code.patterns.len()).min_by(|&i, &j| code.values[i].total_cmp(&code.values[j]));
+            let smallest =
+                (0..code.patterns.len()).min_by(|&i, &j| code.values[i].total_cmp(&code.values[j]));
             let mut fewer = code.without(smallest.unwrap_or(0));
             fewer.iterate(REFIT_ITERATIONS);
             let next = fewer.log_likelihood();

@@ -20,7 +20,7 @@ use crate::encode::screen::PatternsByPlace;
 use crate::error::Error;
 use crate::linalg::vector::to_single;
 use crate::parallel::exact_sum::ExactSums;
-use crate::params::{Params, Solver};
+use crate::params::{ModelKind, Params, Solver};
 use crate::shape::{Place, Shape};
 use crate::stop::Stop;
 
@@ -164,7 +164,7 @@ impl Encoded {
     pub(crate) fn codes(self, shape: Shape) -> Codes {
         let mut column = vec![0; self.fibers.len()];
         self.fibers.iter().enumerate().for_each(|(at, &fiber)| column[fiber] = at);
-        Codes::at(self.codes.gather(&column), self.places, shape)
+        Codes::at(ModelKind::Exact, self.codes.gather(&column), self.places, shape)
     }
 }
 

@@ -271,7 +271,7 @@ fn noise(learner: &Learner) -> Option<Assumption> {
 
 impl Assumption {
     /// An assumption with its verdict: good if `excess` is at most the first limit, fair if at most the second.
-    fn new(
+    pub(crate) fn new(
         (name, value, bound): (&'static str, f64, f64),
         (excess, limits): (f64, [f64; 2]),
         explanation: String,

@@ -6,7 +6,7 @@
 //! Some properties of the truth cannot be known: the order of the patterns, their signs, and the scale shared between
 //! the columns B_i and C_i (assumption:scale). [`Matching`] assigns learned patterns to true ones, with signs, and
 //! all errors are measured after this assignment. [`Oracle`] is the dictionary that least squares with the true codes
-//! gives, the best that can be expected from noisy fibers.
+//! gives, the best that can be expected from noisy fibers. [`CountOracle`] is its counterpart for counts.
 
 use pathfinding::prelude::{Matrix, kuhn_munkres};
 
@@ -193,6 +193,30 @@ impl Matching {
     }
 }
 
+/// Returns how alike the patterns of two dictionaries are, from 0 to 1: the mean of |cos| between each pattern and the
+/// most similar pattern of the other dictionary, over the patterns of both. 0 if only one of them has patterns, and 1 if
+/// none has.
+///
+/// # Errors
+/// [`Error::Features`] if the dictionaries have different numbers of features.
+pub fn agreement(a: &Dictionary, b: &Dictionary) -> Result<f64, Error> {
+    if a.features() != b.features() {
+        return Err(Error::Features { tensor: a.features(), dictionary: b.features() });
+    }
+    let (of_a, of_b) = (a.patterns(), b.patterns());
+    if of_a == 0 || of_b == 0 {
+        return Ok(if of_a == of_b { 1.0 } else { 0.0 });
+    }
+    let (a, b) = (a.with_unit_lengths(), b.with_unit_lengths());
+    let mut cosines = vec![0.0; of_a * of_b];
+    transposed_product(&mut cosines, b.values(), a.values(), a.features());
+    // Rounding may bring the cosine of equal patterns above 1.
+    let cosine = |i: usize, l: usize| cosines[i * of_b + l].abs().min(1.0);
+    let nearest_to_a = (0..of_a).map(|i| (0..of_b).map(|l| cosine(i, l)).fold(0.0, f64::max));
+    let nearest_to_b = (0..of_b).map(|l| (0..of_a).map(|i| cosine(i, l)).fold(0.0, f64::max));
+    Ok(nearest_to_a.chain(nearest_to_b).sum::<f64>() / (of_a + of_b) as f64)
+}
+
 /// Assigns a different one of `many` objects to each of `few` objects, so that the sum of `similarity(few, many)` is as
 /// large as possible.
 fn best_assignment(few: usize, many: usize, similarity: impl Fn(usize, usize) -> f64) -> Vec<usize> {
@@ -290,5 +314,107 @@ impl Oracle {
         sum(team, &mut second);
         Cholesky::new(second, m)?.solve_from_right(&mut values);
         Dictionary::from_columns(self.features, values).ok()
+    }
+}
+
+/// Maximum likelihood with the true supports of the codes over all tensors so far: the reference for learning from
+/// counts. Both A and the values of the codes are fitted, by expectation-maximization.
+#[derive(Debug, Clone)]
+pub struct CountOracle {
+    features: usize,
+    /// The fibers of all tensors.
+    fibers: Sparse,
+    /// For every fiber, the patterns of its true code, and the fitted values.
+    codes: Vec<Vec<(u32, f64)>>,
+    /// A (n x m), column by column. Empty before the first fit.
+    shares: Vec<f64>,
+    patterns: usize,
+}
+
+impl CountOracle {
+    /// Iterations end when A changes by less than this, relative to its size.
+    const SETTLED: f64 = 1e-6;
+
+    /// Maximum number of iterations.
+    const MAX_ITERATIONS: usize = 5000;
+
+    /// An oracle that has seen no tensor.
+    pub fn new(features: usize, patterns: usize) -> CountOracle {
+        CountOracle {
+            features,
+            fibers: Sparse::new(features),
+            codes: Vec::new(),
+            shares: Vec::new(),
+            patterns,
+        }
+    }
+
+    /// Adds a tensor and the supports of its true codes. The values of the true codes are not used.
+    ///
+    /// # Panics
+    /// If the tensor or the codes do not have the features and patterns that the oracle was made for.
+    pub fn add(&mut self, tensor: &Tensor<'_>, true_codes: &Codes) {
+        assert_eq!(
+            (tensor.shape().features, true_codes.matrix().rows()),
+            (self.features, self.patterns),
+            "tensor and codes must have the features and patterns of the oracle"
+        );
+        for (at, code) in true_codes.matrix().columns().enumerate() {
+            let fiber: Vec<(u32, f64)> = tensor.entries(at).collect();
+            let events: f64 = fiber.iter().map(|entry| entry.1).sum();
+            self.codes.push(code.iter().map(|entry| (entry.0, events / code.len() as f64)).collect());
+            self.fibers.push(&fiber);
+        }
+    }
+
+    /// Fits A and the codes to all tensors so far. Columns of A add up to 1. `None` if a pattern has not been seen.
+    ///
+    /// A fit starts from the one before. The first one starts from patterns that have the same share of all events of a
+    /// fiber.
+    pub fn dictionary(&mut self) -> Option<Dictionary> {
+        if self.shares.is_empty() {
+            let equal = vec![1.0 / self.features as f64; self.features * self.patterns];
+            self.shares = self.iterate(&equal)?;
+        }
+        for _ in 0..Self::MAX_ITERATIONS {
+            let next = self.iterate(&self.shares.clone())?;
+            let change: f64 = next.iter().zip(&self.shares).map(|(a, b)| (a - b) * (a - b)).sum();
+            let size = dot(&next, &next);
+            self.shares = next;
+            if change <= Self::SETTLED * Self::SETTLED * size {
+                break;
+            }
+        }
+        Some(Dictionary::with_unit_sums(self.features, self.shares.clone()))
+    }
+
+    /// One iteration: x_i <- x_i sum_f A_fi y_f / l_f for every fiber, and A_fi <- sum of A_fi x_i y_f / l_f over all
+    /// fibers, with columns scaled to sum 1. `None` if a column is zero.
+    fn iterate(&mut self, shares: &[f64]) -> Option<Vec<f64>> {
+        let n = self.features;
+        let mut sums = vec![0.0; shares.len()];
+        for (fiber, code) in self.fibers.columns().zip(&mut self.codes) {
+            let mut next = vec![0.0; code.len()];
+            for &(feature, y) in fiber {
+                let at = |i: u32| i as usize * n + feature as usize;
+                let expected: f64 = code.iter().map(|&(i, x)| shares[at(i)] * x).sum();
+                if expected > 0.0 {
+                    for (&(i, x), next) in code.iter().zip(&mut next) {
+                        let events = shares[at(i)] * x * y / expected;
+                        *next += events;
+                        sums[at(i)] += events;
+                    }
+                }
+            }
+            code.iter_mut().zip(next).for_each(|(entry, next)| entry.1 = next);
+        }
+        for column in sums.chunks_exact_mut(n) {
+            let total: f64 = column.iter().sum();
+            if total <= 0.0 {
+                return None;
+            }
+            column.iter_mut().for_each(|a| *a /= total);
+        }
+        Some(sums)
     }
 }

@@ -278,13 +278,13 @@ impl Planted {
         let plan = &self.plan;
         let (n, m) = (plan.features, plan.patterns);
         let mut rng = plan.rng(Purpose::Factors(step));
-        let present = if step < plan.late_step { m - plan.late } else { m };
-        let mut factor = |length, probability, values, scale| {
-            draw_factor(&mut rng, length, (m, present), probability, values, scale)
-        };
-        let true_rows = factor(plan.rows, plan.alpha, plan.row_values, plan.scale);
-        let true_cols = factor(plan.cols, plan.beta, plan.col_values, 1.0);
-        let (places, codes) = self.khatri_rao(&true_rows, &true_cols, wanted);
+        let present = |i: usize| step >= plan.late_step || i < m - plan.late;
+        let (row_values, col_values) = (plan.row_values, plan.col_values);
+        let true_rows = draw_factor(&mut rng, (plan.rows, m), plan.alpha, present, |rng| {
+            plan.scale * row_values.draw(rng)
+        });
+        let true_cols = draw_factor(&mut rng, (plan.cols, m), plan.beta, present, |rng| col_values.draw(rng));
+        let (places, codes) = khatri_rao(&true_rows, &true_cols, |place| wanted.contains(&self.index(place)));
 
         // Y = A X + noise.
         values.resize(n * places.len(), 0.0);
@@ -308,52 +308,52 @@ impl Planted {
         let true_codes = Codes::new(codes, &tensor);
         PlantedTensor { tensor, true_codes, true_rows, true_cols }
     }
-
-    /// The non-zero columns of the Khatri-Rao product S = (C khatri-rao B)' whose place has an index in `wanted`: their
-    /// places, ordered by col, then row, and their values (m x places).
-    fn khatri_rao(&self, rows: &Sparse, cols: &Sparse, wanted: Range<u64>) -> (Vec<Place>, Sparse) {
-        let m = self.plan.patterns;
-        // (col, row, pattern, b c).
-        let mut entries: Vec<(u32, u32, u32, f64)> = Vec::new();
-        for i in 0..m {
-            for &(col, c) in cols.column(i) {
-                for &(row, b) in rows.column(i) {
-                    if wanted.contains(&self.index(Place { row, col })) {
-                        entries.push((col, row, i as u32, b * c));
-                    }
-                }
-            }
-        }
-        entries.sort_unstable_by_key(|&(col, row, pattern, _)| (col, row, pattern));
-        let mut places = Vec::new();
-        let mut codes = Sparse::new(m);
-        for fiber in entries.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-            places.push(Place { col: fiber[0].0, row: fiber[0].1 });
-            codes.push(&fiber.iter().map(|&(_, _, i, x)| (i, x)).collect::<Vec<_>>());
-        }
-        (places, codes)
-    }
 }
 
-/// Draws a factor (length x m). Every entry of the first `present` columns is non-zero with the given probability; the
-/// other columns are zero, but use up as many random numbers.
-fn draw_factor(
+/// The non-zero columns of the Khatri-Rao product S = (C khatri-rao B)' at the places that are wanted: their places,
+/// ordered by col, then row, and their values (m x places).
+pub(crate) fn khatri_rao(
+    rows: &Sparse,
+    cols: &Sparse,
+    wanted: impl Fn(Place) -> bool,
+) -> (Vec<Place>, Sparse) {
+    let m = rows.cols();
+    // (col, row, pattern, b c).
+    let mut entries: Vec<(u32, u32, u32, f64)> = Vec::new();
+    for i in 0..m {
+        for &(col, c) in cols.column(i) {
+            let wanted = rows.column(i).iter().filter(|entry| wanted(Place { row: entry.0, col }));
+            entries.extend(wanted.map(|&(row, b)| (col, row, i as u32, b * c)));
+        }
+    }
+    entries.sort_unstable_by_key(|&(col, row, pattern, _)| (col, row, pattern));
+    let mut places = Vec::new();
+    let mut codes = Sparse::new(m);
+    for fiber in entries.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        places.push(Place { col: fiber[0].0, row: fiber[0].1 });
+        codes.push(&fiber.iter().map(|&(_, _, i, x)| (i, x)).collect::<Vec<_>>());
+    }
+    (places, codes)
+}
+
+/// Draws a factor (length x m). Every entry of the columns that are present is non-zero with the given probability, and
+/// `value` draws it; the other columns are zero, but use up as many random numbers.
+pub(crate) fn draw_factor(
     rng: &mut ChaCha8Rng,
-    length: usize,
-    (m, present): (usize, usize),
+    (length, m): (usize, usize),
     probability: f64,
-    values: Values,
-    scale: f64,
+    present: impl Fn(usize) -> bool,
+    value: impl Fn(&mut ChaCha8Rng) -> f64,
 ) -> Sparse {
     let mut factor = Sparse::new(length);
     for i in 0..m {
         let mut column = Vec::new();
         for at in 0..length {
             if rng.random::<f64>() < probability {
-                column.push((at as u32, scale * values.draw(rng)));
+                column.push((at as u32, value(rng)));
             }
         }
-        factor.push(if i < present { &column } else { &[] });
+        factor.push(if present(i) { &column } else { &[] });
     }
     factor
 }

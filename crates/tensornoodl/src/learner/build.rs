@@ -13,14 +13,11 @@ use crate::error::Error;
 use crate::learner::common::Common;
 use crate::learner::counts::Counts;
 use crate::learner::exact::Exact;
-use crate::learner::pass::Scratch;
-use crate::learner::sightings::Sightings;
 use crate::learner::{Learner, Method};
 use crate::parallel::team::{Team, agree};
 use crate::params::{Params, Rule};
 use crate::shape::Shape;
 use crate::stop::Stop;
-use crate::update::adaptive::Adaptive;
 
 impl Learner {
     /// Makes a learner that starts without patterns and finds them in the data: at the first tensor, and whenever
@@ -60,7 +57,7 @@ impl Learner {
         stop: Stop,
     ) -> Result<Learner, Error> {
         params.check()?;
-        let method = Method::Exact(Exact::new(dictionary.patterns(), discovery));
+        let method = Method::Exact(Box::new(Exact::new(dictionary.patterns(), discovery)));
         Ok(Learner { common: Common { stop, ..Common::new(dictionary, params) }, method })
     }
 
@@ -79,7 +76,7 @@ impl Learner {
         Shape { features, rows: 1, cols: 1 }.check()?;
         let stop = discover.stop.clone();
         let common = Common { stop, ..Common::new(Dictionary::empty(features), params) };
-        Ok(Learner { common, method: Method::Counts(Counts::new(features, discover)) })
+        Ok(Learner { common, method: Method::Counts(Box::new(Counts::new(features, discover))) })
     }
 
     /// Makes a learner with the patterns that [`find_stable`](crate::discover::find_stable) finds in a tensor. The
@@ -132,24 +129,5 @@ impl Learner {
         // A single tensor has shown all its patterns. A stream may bring more, and so may fibers outside the sample.
         let max_patterns = if stream { discover.max_patterns } else { Some(found.findings.len()) };
         Learner::from_start(&found, params, DiscoverParams { min_patterns: 0, max_patterns, ..discover })
-    }
-}
-
-/// The layout of a learner in model files of format 2, which had no counts model.
-#[derive(Debug, serde::Deserialize)]
-pub struct ExactLearner {
-    dictionary: Dictionary,
-    params: Params,
-    adaptive: Adaptive,
-    discovery: Option<Discovery>,
-    sightings: Vec<Sightings>,
-    steps: u64,
-}
-
-impl From<ExactLearner> for Learner {
-    fn from(it: ExactLearner) -> Learner {
-        let exact = Exact { adaptive: it.adaptive, discovery: it.discovery, scratch: Scratch::default() };
-        let common = Common { sightings: it.sightings, steps: it.steps, ..Common::new(it.dictionary, it.params) };
-        Learner { common, method: Method::Exact(exact) }
     }
 }

@@ -10,15 +10,16 @@ use crate::data::codes::{Codes, SolverCounts};
 use crate::data::dictionary::Dictionary;
 use crate::data::sparse::Sparse;
 use crate::data::tensor::{Tensor, check_distinct};
+use crate::discover::counts::groups::Groups;
 use crate::discover::counts::hidden::CountFibers;
-use crate::discover::counts::{CountDiscovery, Growth, gather};
+use crate::discover::counts::{CountDiscovery, Growth, count_fibers, gather};
 use crate::discover::params::DiscoverParams;
 use crate::encode::counts::{CountCoder, FeatureRows};
 use crate::error::Error;
 use crate::learner::common::Common;
 use crate::learner::step::{Step, Times, timed};
 use crate::parallel::team::{agree, first_error};
-use crate::params::Passes;
+use crate::params::{Damping, ModelKind, Passes};
 use crate::shape::{Place, Shape};
 use crate::stop::Stop;
 use crate::surprise::judge::{Judgement, Scene, Surprise, Wanted, judge};
@@ -31,6 +32,9 @@ const WAVE: usize = 1 << 14;
 /// Maximum number of passes over one tensor, unless a number is given.
 const MAX_PASSES: usize = 30;
 
+/// A step shows a pattern that has at least this share of its usual strength.
+const SHOWN: f64 = 0.15;
+
 /// Passes end when the dictionary changes by less than this, relative to its size.
 const SETTLED: f64 = 1e-3;
 
@@ -41,8 +45,12 @@ pub(crate) struct Counts {
     statistics: Statistics,
     /// State of the search for patterns.
     pub(crate) discovery: CountDiscovery,
-    /// What is needed to tell what is surprising.
-    past: Past,
+    /// For each pattern, the mean of its strengths in the steps that showed it, 0 if none has.
+    usual: Vec<f64>,
+    /// How the counts were damped.
+    pub(crate) damping: Damping,
+    /// What each place had so far, to tell what is surprising.
+    pub(crate) past: Past,
 }
 
 /// What a pass over a tensor leaves.
@@ -57,9 +65,12 @@ struct Pass {
 impl Counts {
     /// State before the first tensor.
     pub(crate) fn new(features: usize, discover: DiscoverParams) -> Counts {
+        let discovery = CountDiscovery::new(features, discover);
         Counts {
             statistics: Statistics::new(features),
-            discovery: CountDiscovery::new(features, discover),
+            discovery,
+            usual: Vec::new(),
+            damping: Damping::None,
             past: Past::new(),
         }
     }
@@ -68,6 +79,8 @@ impl Counts {
     pub(crate) fn is_sound(&self, features: usize, patterns: usize) -> bool {
         self.statistics.is_sound(features, patterns)
             && self.discovery.is_sound(features, patterns)
+            && self.usual.len() == patterns
+            && self.usual.iter().all(|strength| strength.is_finite() && *strength >= 0.0)
             && self.past.is_sound(features, patterns)
     }
 
@@ -108,7 +121,9 @@ impl Counts {
         };
         // No function below this line can fail.
         let (fibers, zeros) = gather(&*common.team.0, pass.fibers);
-        let mut judgement = timed(&mut times.surprise, || self.judge(common, &fibers, zeros, Wanted::Significant));
+        let counts = self.undamped(&fibers);
+        let judgement = timed(&mut times.surprise, || self.judge(common, &counts, zeros, Wanted::Significant));
+        let Judgement { surprises, events, scores } = judgement;
         let mean = statistics.mean();
         let m = dictionary.patterns();
         let mut step = Step {
@@ -118,34 +133,41 @@ impl Counts {
             mean_code_size: pass.sums.mean_code_size(),
             fit: pass.sums.fit(&mean),
             change: relative_change(&dictionary, &common.dictionary),
-            activity: pass.sums.activity(),
+            activity: self.activity(common, &pass.sums),
             solver_counts: SolverCounts::default(),
             passes,
             found: 0,
             lost: Vec::new(),
-            surprises: std::mem::take(&mut judgement.surprises),
+            surprises,
             times: Times::default(),
-            codes: Codes::at(pass.codes, pass.places, shape),
+            codes: Codes::at(ModelKind::Counts, pass.codes, pass.places, shape),
         };
         self.statistics = statistics;
         common.commit(dictionary, &step);
         if self.discovery.last_step() < step.step {
-            self.discovery.add(step.step, fibers.clone());
+            self.discovery.add(step.step, fibers);
         }
-        let growth = timed(&mut times.search, || self.discovery.grow(&common.dictionary, &self.statistics.patterns));
+        let growth =
+            timed(&mut times.search, || self.discovery.grow(&common.dictionary, &self.statistics.patterns));
         if let Some(growth) = growth {
             self.adopt(common, growth);
         }
         timed(&mut times.surprise, || {
-            let Judgement { events, scores, .. } = judgement;
             let rows = &FeatureRows::of(&common.dictionary);
-            let step = NewStep { fibers: &fibers, zeros, events, scores, rows };
+            let step = NewStep { fibers: &counts, zeros, events, scores, rows };
             self.past.add(step, common.params.forgetting);
         });
         step.found = common.dictionary.patterns() - m;
         step.codes.renumber(&[], common.dictionary.patterns());
         step.activity.resize(common.dictionary.patterns(), 0);
         Ok(Step { times, ..step })
+    }
+
+    /// The counts of fibers that were damped.
+    fn undamped(&self, fibers: &CountFibers) -> CountFibers {
+        let mut counts = fibers.clone();
+        counts.fibers.replace(|value| self.damping.count(value));
+        counts
     }
 
     /// Looks at the places of a step: whether its fibers are what the steps before it lead to expect.
@@ -165,7 +187,22 @@ impl Counts {
     pub(crate) fn surprises(&self, common: &Common, tensor: &Tensor<'_>) -> Result<Vec<Surprise>, Error> {
         let own = agree(&*common.team.0, count_fibers(tensor))?;
         let (fibers, zeros) = gather(&*common.team.0, own);
-        Ok(self.judge(common, &fibers, zeros, Wanted::All).surprises)
+        let counts = self.undamped(&fibers);
+        Ok(self.judge(common, &counts, zeros, Wanted::All).surprises)
+    }
+
+    /// For each pattern, the number of fibers that show it, 0 if the pattern is much weaker than usual: stray events look
+    /// like some pattern, too. Learns what is usual.
+    fn activity(&mut self, common: &Common, sums: &EventSums) -> Vec<usize> {
+        let mut activity = sums.activity();
+        for (at, strength) in sums.strengths().into_iter().enumerate() {
+            if strength < SHOWN * self.usual[at] {
+                activity[at] = 0;
+            } else if activity[at] > 0 {
+                self.usual[at] += (strength - self.usual[at]) / (common.sightings[at].times + 1) as f64;
+            }
+        }
+        activity
     }
 
     /// Takes the patterns and statistics of a search.
@@ -173,10 +210,15 @@ impl Counts {
         self.statistics.patterns = growth.statistics;
         common.dictionary = Dictionary::with_unit_sums(common.dictionary.features(), growth.columns);
         common.count_patterns();
+        self.usual.resize(common.dictionary.patterns(), 0.0);
     }
 
     /// Finds the first patterns in a tensor. Each rank of the team has a share of its fibers.
-    pub(crate) fn find_first_patterns(&mut self, common: &mut Common, tensor: &Tensor<'_>) -> Result<(), Error> {
+    pub(crate) fn find_first_patterns(
+        &mut self,
+        common: &mut Common,
+        tensor: &Tensor<'_>,
+    ) -> Result<(), Error> {
         let own = agree(&*common.team.0, count_fibers(tensor))?;
         let (fibers, _) = gather(&*common.team.0, own);
         if fibers.len() == 0 || self.discovery.last_step() > common.steps {
@@ -197,14 +239,22 @@ impl Counts {
         let places = self.discovery.place_shares(&coder, common.steps + 1);
         let coder = coder.expecting(places);
         let fibers = count_fibers(tensor)?;
-        let mut codes = Sparse::new(common.dictionary.patterns());
-        for wave in (0..fibers.len()).collect::<Vec<_>>().chunks(WAVE) {
-            if stop.is_set() {
-                return Err(Error::Stopped);
-            }
-            encode_wave(&coder, &fibers, wave).iter().for_each(|coded| codes.push(&coded.code));
-        }
-        Ok(Codes::at(codes, fibers.places, tensor.shape()))
+        let codes = encode_all(&coder, &fibers, stop);
+        Ok(Codes::at(ModelKind::Counts, codes, fibers.places, tensor.shape()))
+    }
+
+    /// The groups of rows and cols that share patterns in the latest steps.
+    pub(crate) fn groups(&self, common: &Common) -> Groups {
+        let fibers = self.discovery.pooled();
+        let length = |index: fn(&Place) -> u32| {
+            fibers.places.iter().map(index).max().map_or(0, |last| last as usize + 1)
+        };
+        let (rows, cols) = (length(|place| place.row), length(|place| place.col));
+        let shape = Shape { features: common.dictionary.features(), rows, cols };
+        let coder = CountCoder::new(&common.dictionary, &self.statistics.shares());
+        // A run that was stopped finds its groups, too, before its model is written.
+        let codes = encode_all(&coder, &fibers, &Stop::default());
+        Groups::find(&Codes::at(ModelKind::Counts, codes, fibers.places, shape), self.discovery.params.seed)
     }
 
     /// Codes all fibers (stage I), and adds up what stage III needs, over all ranks.
@@ -269,6 +319,15 @@ impl Pass {
     }
 }
 
+/// The codes of all fibers, or of some of them if `stop` is set meanwhile.
+fn encode_all(coder: &CountCoder, fibers: &CountFibers, stop: &Stop) -> Sparse {
+    let mut codes = Sparse::new(coder.rows().patterns());
+    for wave in (0..fibers.len()).collect::<Vec<_>>().chunks(WAVE).take_while(|_| !stop.is_set()) {
+        encode_wave(coder, fibers, wave).iter().for_each(|coded| codes.push(&coded.code));
+    }
+    codes
+}
+
 /// The codes of some fibers.
 fn encode_wave(coder: &CountCoder, fibers: &CountFibers, wave: &[usize]) -> Vec<CodedFiber> {
     let encode = |&at: &usize| {
@@ -284,25 +343,6 @@ fn encode_wave(coder: &CountCoder, fibers: &CountFibers, wave: &[usize]) -> Vec<
         CodedFiber { fiber, soft, code }
     };
     wave.par_iter().with_min_len(64).map(encode).collect()
-}
-
-/// The fibers of a tensor that have events.
-///
-/// # Errors
-/// [`Error::NotACount`] if a value is negative.
-fn count_fibers(tensor: &Tensor<'_>) -> Result<CountFibers, Error> {
-    let mut fibers = CountFibers::new(tensor.shape().features);
-    for (at, &place) in tensor.places().iter().enumerate() {
-        let column: Vec<(u32, f64)> = tensor.entries(at).collect();
-        if let Some(&(feature, value)) = column.iter().find(|entry| entry.1 < 0.0 || entry.1 > MOST_EVENTS) {
-            return Err(Error::NotACount { feature: feature as usize, place, value });
-        }
-        if !column.is_empty() {
-            fibers.fibers.push(&column);
-            fibers.places.push(place);
-        }
-    }
-    Ok(fibers)
 }
 
 /// Whether a pass was the last one over a tensor.

@@ -8,7 +8,7 @@ pub(crate) struct Sightings {
     /// Last step that showed the pattern, 0 if none has.
     pub(crate) last: u64,
     /// Number of steps that showed the pattern.
-    times: u64,
+    pub(crate) times: u64,
 }
 
 impl Sightings {

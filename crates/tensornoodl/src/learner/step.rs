@@ -21,7 +21,8 @@ pub struct Step {
     pub fit: f64,
     /// |A(t+1) - A(t)|_F / |A(t)|_F.
     pub change: f64,
-    /// For every pattern, the number of fibers that stage III learned from and that show the pattern.
+    /// For every pattern, the number of fibers that stage III learned from and that show the pattern. For counts, it is 0
+    /// if the pattern is much weaker than usual: stray events look like some pattern, too.
     pub activity: Vec<usize>,
     /// How many fibers each solver coded.
     pub solver_counts: SolverCounts,

@@ -6,7 +6,8 @@
 //! B_i = sqrt(sigma) u,    C_i = sqrt(sigma) v,    M_i v = sigma u,  M_i' u = sigma v
 //! ```
 //!
-//! M_i is sparse, and `lanczos.rs` finds its singular vectors without a dense matrix.
+//! M_i is sparse, and `lanczos.rs` finds its singular vectors without a dense matrix. `counts.rs` has the factors of
+//! counts.
 //!
 //! In data that follows the model only roughly, several groups of rows and cols may share a pattern. M_i then has
 //! further large singular triples; [`Codes::untangle_blocks`] returns them too.
@@ -17,7 +18,10 @@ use crate::data::codes::Codes;
 use crate::data::sparse::Sparse;
 use crate::parallel::message::{exchange, gather};
 use crate::parallel::team::{Solo, Team};
+use crate::params::ModelKind;
+use crate::untangle::counts::poisson_pair;
 use crate::untangle::lanczos::{NEGLIGIBLE, SparseMatrix, normalise};
+use crate::untangle::pair::{Entries, Pair};
 
 /// The row factor B (J x m) and the col factor C (K x m) of one tensor.
 ///
@@ -30,20 +34,10 @@ pub struct Factors {
     /// C: column i says how strongly each col takes part in pattern i.
     pub cols: Sparse,
     /// The fraction of the energy of each M_i that B_i C_i' explains, sigma^2 / |M_i|_F^2: 1 where the
-    /// model holds, 0 for a pattern that is in no fiber.
+    /// model holds, 0 for a pattern that is in no fiber. For counts, the share of the events that B_i C_i' has at the
+    /// right places.
     pub rank_one: Vec<f64>,
 }
-
-/// One pair of factors of one pattern: a column of B and a column of C.
-#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
-struct Pair {
-    row: Vec<(u32, f64)>,
-    col: Vec<(u32, f64)>,
-    rank_one: f64,
-}
-
-/// The non-zero entries (row, col, value) of M_i.
-type Entries = Vec<(u32, u32, f64)>;
 
 impl Codes {
     /// Stage II: computes the row and col factors of this tensor.
@@ -56,6 +50,9 @@ impl Codes {
     /// Further pairs are large where several groups of rows and cols share a pattern, so that its matrix does not
     /// have rank one. The pairs of one pattern are orthogonal to each other, and `rank_one` is the fraction of the
     /// energy that each of them explains.
+    ///
+    /// For counts there is one pair, and further pairs are empty: [`Learner::groups`](crate::Learner::groups) finds the
+    /// groups of counts.
     ///
     /// The ranks of a team hold the codes of different fibers; each rank returns the factors of the whole tensor.
     pub fn untangle_blocks(&self, team: &dyn Team, count: usize) -> Vec<Factors> {
@@ -79,7 +76,11 @@ pub(crate) fn untangle(team: &dyn Team, codes: &Codes, count: usize) -> Vec<Fact
     let untangled = entries.into_par_iter().enumerate().map(|(pattern, mut entries)| {
         // The order must not depend on the rank that sent an entry.
         entries.sort_unstable_by_key(|entry| (entry.1, entry.0));
-        if owner(team, pattern) == team.rank() { leading_pairs(&entries, count) } else { Vec::new() }
+        match codes.kind() {
+            _ if owner(team, pattern) != team.rank() => Vec::new(),
+            ModelKind::Exact => leading_pairs(&entries, count),
+            ModelKind::Counts => poisson_pair(&entries).into_iter().collect(),
+        }
     });
     let pairs = share(team, untangled.collect());
     let block = |at: usize| {

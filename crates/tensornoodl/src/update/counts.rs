@@ -25,6 +25,9 @@ const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
 /// The largest number of events of a tensor, so that sums do not overflow.
 pub(crate) const MOST_EVENTS: f64 = (1u64 << 38) as f64;
 
+/// The unit of sums of strengths. The strengths of [`MOST_EVENTS`] events do not overflow.
+const STRENGTH_UNIT: f64 = 1.0 / 32.0;
+
 /// Columns of [`EventSums::scores`]: sum y ln y, sum N ln N, sum y ln l over cells and fibers.
 const CELLS: usize = 0;
 const FIBERS: usize = 1;
@@ -68,7 +71,8 @@ impl Statistics {
     /// The share of each pattern in all events.
     pub(crate) fn shares(&self) -> Vec<f64> {
         let n = self.features.len();
-        let events: Vec<f64> = self.patterns.chunks_exact(n).map(|column| column.iter().sum::<f64>() + 1.0).collect();
+        let events: Vec<f64> =
+            self.patterns.chunks_exact(n).map(|column| column.iter().sum::<f64>() + 1.0).collect();
         let total: f64 = events.iter().sum();
         events.iter().map(|events| events / total).collect()
     }
@@ -106,6 +110,8 @@ pub(crate) struct EventSums {
     features: Vec<i64>,
     /// For each pattern, the number of fibers whose code has it.
     activity: Vec<i64>,
+    /// For each pattern, its strength, in units.
+    strengths: Vec<i64>,
     /// Number of fibers, and number of entries of their codes.
     sizes: [i64; 2],
     /// Parts of the deviance.
@@ -130,6 +136,7 @@ impl EventSums {
             events: vec![0; features * patterns],
             features: vec![0; features],
             activity: vec![0; patterns],
+            strengths: vec![0; patterns],
             sizes: [0; 2],
             scores: ExactSums::new(3, 1),
         }
@@ -175,19 +182,29 @@ impl EventSums {
         for coded in fibers {
             self.sizes[0] += 1;
             self.sizes[1] += coded.code.len() as i64;
-            coded.code.iter().for_each(|&(i, _)| self.activity[i as usize] += 1);
+            for &(i, x) in &coded.code {
+                self.activity[i as usize] += 1;
+                self.strengths[i as usize] += (x * x.sqrt() / STRENGTH_UNIT).round() as i64;
+            }
         }
     }
 
     /// Adds the sums of all ranks, and leaves the totals on every rank. Returns the largest `alarm` of all ranks; if it is
     /// not 0, nothing is added.
     pub(crate) fn sum_over_ranks(&mut self, team: &dyn Team, alarm: i8) -> i8 {
-        let parts = [&self.events[..], &self.features, &self.activity, &self.sizes];
+        let parts = [&self.events[..], &self.features, &self.activity, &self.strengths, &self.sizes];
         let mut counts = parts.concat();
         let scores = (&mut self.scores, vec![CELLS, FIBERS, EXPECTED]);
         let alarm = sum_over_ranks(team, &mut [scores], &mut counts, alarm);
         let mut counts = counts.into_iter();
-        for part in [&mut self.events[..], &mut self.features, &mut self.activity, &mut self.sizes] {
+        let parts = [
+            &mut self.events[..],
+            &mut self.features,
+            &mut self.activity,
+            &mut self.strengths,
+            &mut self.sizes,
+        ];
+        for part in parts {
             part.iter_mut().zip(&mut counts).for_each(|(to, count)| *to = count);
         }
         alarm
@@ -206,6 +223,12 @@ impl EventSums {
     /// For each pattern, the number of fibers whose code has it.
     pub(crate) fn activity(&self) -> Vec<usize> {
         self.activity.iter().map(|count| *count as usize).collect()
+    }
+
+    /// For each pattern, the sum of x^1.5 over its codes x. It is small for stray events, which are few and alone in their
+    /// fibers.
+    pub(crate) fn strengths(&self) -> Vec<f64> {
+        self.strengths.iter().map(|strength| *strength as f64 * STRENGTH_UNIT).collect()
     }
 
     /// The root of the share of the deviance that the codes do not explain. The whole is the deviance of the fibers from

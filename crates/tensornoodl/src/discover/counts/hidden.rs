@@ -133,8 +133,16 @@ impl HiddenCells {
         if hidden_folds.is_some() {
             feature_folds.iter().zip(&mean).for_each(|(fold, share)| hidden_share[*fold] += share);
         }
-        let mut cells =
-            HiddenCells { features: n, folds, feature_folds, hidden_folds, entries, starts, events: Vec::new(), mean };
+        let mut cells = HiddenCells {
+            features: n,
+            folds,
+            feature_folds,
+            hidden_folds,
+            entries,
+            starts,
+            events: Vec::new(),
+            mean,
+        };
         let events = |fiber: usize| {
             let seen: f64 = cells.seen(fiber).iter().map(|entry| entry.1).sum();
             (seen / (1.0 - hidden_share[cells.fold(fiber)]).max(0.05)).max(1e-9)

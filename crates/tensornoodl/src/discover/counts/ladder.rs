@@ -15,7 +15,7 @@ const AHEAD: usize = 4;
 const UNITS: usize = 4000;
 
 /// Minimum number of rotations of hidden cells.
-const MIN_ROTATIONS: usize = 3;
+const MIN_ROTATIONS: usize = 5;
 
 /// The number of patterns that the first search starts with. It is doubled as long as more than half of them are needed.
 const FIRST_TOP: usize = 8;
@@ -41,35 +41,51 @@ pub struct Rung {
     pub error: f64,
 }
 
+/// The log-likelihood of the hidden part of each fiber, for each rotation of hidden cells.
+pub(crate) type Score = Vec<Vec<f64>>;
+
 /// The scores of fits with different numbers of patterns.
 pub(crate) struct Ladder {
-    /// For each rung, the number of patterns and the log-likelihood of each hidden part of a fiber.
-    scores: Vec<(usize, Vec<f64>)>,
+    /// For each rung, the number of patterns and the score.
+    pub(crate) scores: Vec<(usize, Score)>,
 }
 
-/// Difference of two scores in standard errors: sum d / sqrt(sum d^2) over the hidden parts d.
-fn significance(better: &[f64], worse: &[f64]) -> f64 {
-    let (sum, squares) = difference(better, worse);
-    if squares > 0.0 { sum / squares.sqrt() } else { 0.0 }
+/// Difference of two scores in standard errors.
+fn significance(better: &Score, worse: &Score) -> f64 {
+    let (gain, error) = difference(better, worse);
+    if error > 0.0 { gain / error } else { 0.0 }
 }
 
-/// The sum and the sum of squares of the differences of two scores.
-fn difference(better: &[f64], worse: &[f64]) -> (f64, f64) {
-    let differences = better.iter().zip(worse).map(|(a, b)| a - b);
-    differences.fold((0.0, 0.0), |(sum, squares), d| (sum + d, squares + d * d))
+/// The difference of two scores, summed over the hidden parts d of all fibers, and its standard error.
+///
+/// The standard error is the root of the sum of d^2, or the one that the sums of the rotations have among each other if
+/// that is clearly larger: all fibers of a rotation have one fit, which may be a poor optimum.
+fn difference(better: &Score, worse: &Score) -> (f64, f64) {
+    let differences = |(a, b): (&Vec<f64>, &Vec<f64>)| -> (f64, f64) {
+        let parts = a.iter().zip(b).map(|(a, b)| a - b);
+        parts.fold((0.0, 0.0), |(sum, squares), d| (sum + d, squares + d * d))
+    };
+    let rotations: Vec<(f64, f64)> = better.iter().zip(worse).map(differences).collect();
+    let count = rotations.len() as f64;
+    let gain: f64 = rotations.iter().map(|rotation| rotation.0).sum();
+    let squares: f64 = rotations.iter().map(|rotation| rotation.1).sum();
+    let between: f64 = rotations.iter().map(|rotation| (rotation.0 - gain / count).powi(2)).sum();
+    let between = if count > 1.0 { between * count / (count - 1.0) } else { 0.0 };
+    (gain, if between > 2.0 * squares { between } else { squares }.sqrt())
 }
 
 impl Ladder {
     /// Fits the patterns of all rungs, with several rotations of hidden cells, and scores them. `fits` returns the fits of
     /// one rotation, for the same numbers of patterns in each.
-    fn climb(
+    pub(crate) fn climb(
         fibers: &CountFibers,
         seed: u64,
         stop: &Stop,
         fits: impl Fn(&HiddenCells, u64) -> Vec<Mixture> + Sync,
     ) -> Ladder {
         let all = folds(fibers.fibers.rows());
-        let rotations = UNITS.div_ceil(fibers.len().max(1)).clamp(MIN_ROTATIONS, all.max(MIN_ROTATIONS)).min(all);
+        let rotations =
+            UNITS.div_ceil(fibers.len().max(1)).clamp(MIN_ROTATIONS, all.max(MIN_ROTATIONS)).min(all);
         let rotation = |rotation: usize| -> Vec<(usize, Vec<f64>)> {
             if stop.is_set() {
                 return Vec::new();
@@ -78,13 +94,13 @@ impl Ladder {
             let fits = fits(&cells, seed.wrapping_mul(1009).wrapping_add(rotation as u64));
             fits.iter().map(|fit| (fit.patterns(), fit.hidden_log_likelihoods(&cells))).collect()
         };
-        let parts: Vec<Vec<(usize, Vec<f64>)>> = (0..rotations).into_par_iter().map(rotation).collect();
-        let mut scores: Vec<(usize, Vec<f64>)> = Vec::new();
-        for part in parts {
-            if scores.is_empty() {
-                scores = part;
-            } else {
-                scores.iter_mut().zip(part).for_each(|(all, own)| all.1.extend(own.1));
+        let rotations: Vec<Vec<(usize, Vec<f64>)>> = (0..rotations).into_par_iter().map(rotation).collect();
+        let mut scores: Vec<(usize, Score)> = Vec::new();
+        for rotation in rotations {
+            scores.resize_with(rotation.len().max(scores.len()), Default::default);
+            for (all, (patterns, own)) in scores.iter_mut().zip(rotation) {
+                all.0 = patterns;
+                all.1.push(own);
             }
         }
         Ladder { scores }
@@ -92,7 +108,7 @@ impl Ladder {
 
     /// The rung that is taken: the lowest one that no rung up to [`AHEAD`] patterns above it significantly exceeds. Also
     /// returns the largest significance with which a rung above the first one exceeds it.
-    fn decide(&self) -> (usize, f64) {
+    pub(crate) fn decide(&self) -> (usize, f64) {
         let mut taken = 0;
         let ahead = |from: usize| {
             let limit = self.scores[from].0 + AHEAD;
@@ -101,7 +117,8 @@ impl Ladder {
         let exceeds = |rung: usize, from: usize| significance(&self.scores[rung].1, &self.scores[from].1);
         let mut first = 0.0;
         loop {
-            let best = ahead(taken).map(|rung| (exceeds(rung, taken), rung)).max_by(|a, b| a.0.total_cmp(&b.0));
+            let best =
+                ahead(taken).map(|rung| (exceeds(rung, taken), rung)).max_by(|a, b| a.0.total_cmp(&b.0));
             let Some((z, top)) = best else { break };
             if taken == 0 {
                 first = z;
@@ -118,11 +135,11 @@ impl Ladder {
     /// The gain of every rung.
     fn rungs(&self) -> Vec<Rung> {
         let rung = |at: usize| {
-            let (gain, squares) = match at {
+            let (gain, error) = match at {
                 0 => (0.0, 0.0),
                 _ => difference(&self.scores[at].1, &self.scores[at - 1].1),
             };
-            Rung { patterns: self.scores[at].0, gain, error: squares.sqrt() }
+            Rung { patterns: self.scores[at].0, gain, error }
         };
         (0..self.scores.len()).map(rung).collect()
     }
@@ -171,14 +188,14 @@ pub(crate) fn start(fibers: &CountFibers, count: Option<usize>, seed: u64, stop:
 }
 
 /// Fits of `top` patterns and fewer, down to `least`.
-fn from_mean(cells: &HiddenCells, top: usize, least: usize, seed: u64) -> Vec<Mixture> {
+pub(crate) fn from_mean(cells: &HiddenCells, top: usize, least: usize, seed: u64) -> Vec<Mixture> {
     let mut fit = Mixture::mean(cells);
     fit.overfill(cells, top, seed);
     fit.merge_down(cells, least)
 }
 
 /// Takes the most likely of several fits, the first of equal ones, and improves it.
-fn most_likely(fits: Vec<(f64, Mixture)>, cells: &HiddenCells) -> Mixture {
+pub(crate) fn most_likely(fits: Vec<(f64, Mixture)>, cells: &HiddenCells) -> Mixture {
     let better = |best: (f64, Mixture), next: (f64, Mixture)| if next.0 > best.0 { next } else { best };
     let mut fit = fits.into_iter().reduce(better).map_or_else(|| Mixture::mean(cells), |best| best.1);
     fit.iterate(cells, LAST_ITERATIONS);
@@ -206,7 +223,7 @@ pub(crate) struct Test {
 /// Tests whether further patterns predict hidden cells of the fibers better than the known patterns alone.
 pub(crate) fn test(fibers: &CountFibers, known: &Known, most: usize, seed: u64, stop: &Stop) -> Test {
     let m = known.rows.patterns();
-    let top = (m + AHEAD).min(most).max(m);
+    let top = (m + 2 * AHEAD).min(most).max(m);
     let ladder = Ladder::climb(fibers, seed, stop, |cells, seed| from_known(cells, known, top, m, seed));
     if stop.is_set() || ladder.scores.is_empty() {
         return Test { further: 0, significance: 0.0, rungs: Vec::new() };
@@ -220,7 +237,7 @@ pub(crate) fn extend(fibers: &CountFibers, known: &Known, further: usize, seed: 
     let cells = HiddenCells::none(fibers);
     let least = known.rows.patterns() + further;
     let attempt = |attempt: u64| {
-        let top = if further == 0 { least } else { known.rows.patterns() + further.max(AHEAD) };
+        let top = if further == 0 { least } else { known.rows.patterns() + further.max(2 * AHEAD) };
         let mut fits = from_known(&cells, known, top, least, seed.wrapping_add(attempt << 32));
         let fit = fits.swap_remove(0);
         (fit.log_likelihood(&cells), fit)

@@ -151,7 +151,9 @@ impl Mixture {
     fn update(&mut self, cells: &HiddenCells, by_fold: &[f64]) {
         let (m, stride) = (self.rows.patterns(), self.rows.stride());
         let mut exposure = vec![0.0; stride];
-        by_fold.chunks_exact(stride).for_each(|sums| exposure.iter_mut().zip(sums).for_each(|(e, s)| *e += s));
+        by_fold
+            .chunks_exact(stride)
+            .for_each(|sums| exposure.iter_mut().zip(sums).for_each(|(e, s)| *e += s));
         let mut past = vec![0.0; stride];
         for feature in 0..cells.features {
             past.iter_mut().zip(self.past.row(feature)).for_each(|(sum, p)| *sum += p);
@@ -250,8 +252,7 @@ impl Mixture {
             }
             wide
         };
-        let (rows, past) =
-            (widened(&self.rows, &|feature| pattern[feature]), widened(&self.past, &|_| 0.0));
+        let (rows, past) = (widened(&self.rows, &|feature| pattern[feature]), widened(&self.past, &|_| 0.0));
         let stride = rows.stride();
         let mut codes = vec![0.0; cells.fibers() * stride];
         for (code, old) in codes.chunks_exact_mut(stride).zip(self.codes.chunks_exact(self.rows.stride())) {
@@ -330,7 +331,8 @@ fn merge_loss(a: &[f64], b: &[f64], events_a: f64, events_b: f64, fixed: bool) -
     let all = (events_a + events_b).max(LEAST);
     let term = |(&a, &b): (&f64, &f64)| {
         let mean = if fixed { a } else { (events_a * a + events_b * b) / all }.max(LEAST);
-        let loss = |events: f64, share: f64| if share > 0.0 { events * share * (share / mean).ln() } else { 0.0 };
+        let loss =
+            |events: f64, share: f64| if share > 0.0 { events * share * (share / mean).ln() } else { 0.0 };
         loss(events_b, b) + if fixed { 0.0 } else { loss(events_a, a) }
     };
     a.iter().zip(b).map(term).sum()

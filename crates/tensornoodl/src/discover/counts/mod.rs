@@ -5,26 +5,40 @@
 //! mixture.rs   patterns fitted by expectation-maximization: started with too many, then merged
 //! ladder.rs    fits with different numbers of patterns, and the decision between them
 //! pool.rs      the fibers of the latest steps, added up by place
+//! groups.rs    groups of rows and cols that share patterns
+//! damping.rs   whether the counts are damped
 //! ```
 //!
 //! One step of a stream may have a few dozen fibers with a few events each, which tell little. So the fibers of the latest
 //! steps are pooled by place, and further patterns are looked for in the pool. A pattern is never removed: one that is
 //! not seen any more costs nothing and may come back.
 
+pub(crate) mod damping;
+pub(crate) mod groups;
 pub(crate) mod hidden;
 pub(crate) mod ladder;
 pub(crate) mod mixture;
 pub(crate) mod pool;
 
 use crate::data::dictionary::Dictionary;
+use crate::data::tensor::Tensor;
 use crate::discover::counts::hidden::{CountFibers, HiddenCells};
 use crate::discover::counts::ladder::{Known, Rung, extend, start, test};
 use crate::discover::counts::mixture::Mixture;
 use crate::discover::counts::pool::Pool;
 use crate::discover::params::DiscoverParams;
+use crate::encode::counts::{self, CountCoder, FeatureRows, PlaceShares};
+use crate::error::Error;
 use crate::parallel::message;
 use crate::parallel::team::Team;
-use crate::encode::counts::{CountCoder, FeatureRows, PlaceShares, SIGNIFICANCE};
+use crate::update::counts::MOST_EVENTS;
+
+/// The significance of all decisions of the counts model, in standard errors.
+pub const SIGNIFICANCE: f64 = counts::SIGNIFICANCE;
+
+/// A pattern with less than this part of an even share of the events is spare: it is looked for again if the number of
+/// patterns is given.
+const SPARE: f64 = 0.01;
 
 /// State of the search for patterns of counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -57,6 +71,27 @@ impl Growth {
         statistics.iter_mut().zip(past.columns()).for_each(|(s, p)| *s += p);
         Growth { columns: fit.rows.columns(), statistics }
     }
+
+    /// Moves the first patterns to these numbers, which increase. The other patterns fill the numbers that are left.
+    fn in_places(self, n: usize, first: &[usize]) -> Growth {
+        let m = self.columns.len() / n;
+        let left = (0..m).filter(|number| !first.contains(number));
+        let mut order: Vec<(usize, usize)> = first.iter().copied().chain(left).zip(0..).collect();
+        order.sort_unstable();
+        let ordered = |columns: &[f64]| -> Vec<f64> {
+            order.iter().flat_map(|&(_, at)| &columns[at * n..][..n]).copied().collect()
+        };
+        Growth { columns: ordered(&self.columns), statistics: ordered(&self.statistics) }
+    }
+}
+
+/// Some columns of a matrix with n rows.
+fn select(n: usize, rows: &FeatureRows, columns: &[usize]) -> FeatureRows {
+    let all = rows.columns();
+    FeatureRows::from_columns(
+        n,
+        &columns.iter().flat_map(|&at| &all[at * n..][..n]).copied().collect::<Vec<_>>(),
+    )
 }
 
 impl CountDiscovery {
@@ -99,6 +134,11 @@ impl CountDiscovery {
         shares
     }
 
+    /// The fibers of the latest steps, added up by place and ordered by place.
+    pub(crate) fn pooled(&self) -> CountFibers {
+        self.pool.fibers()
+    }
+
     /// The last step in the pool, 0 if there is none.
     pub(crate) fn last_step(&self) -> u64 {
         self.pool.last_step()
@@ -111,14 +151,26 @@ impl CountDiscovery {
             return None;
         }
         let n = fibers.fibers.rows();
-        let count = self.params.max_patterns.filter(|count| *count == self.params.min_patterns);
-        let count = count.map(|count| count.min(n).min(fibers.len()));
+        let count = self.given().map(|count| count.min(n).min(fibers.len()));
         let found = start(&fibers, count, self.params.seed, &self.params.stop)?;
         self.new_events = 0.0;
         self.evidence = vec![found.significance; found.fit.patterns()];
         self.rungs = found.rungs;
         let past = FeatureRows::new(n, found.fit.patterns());
         Some(Growth::new(&found.fit, &past))
+    }
+
+    /// The number of patterns, if it is given.
+    fn given(&self) -> Option<usize> {
+        self.params.max_patterns.filter(|count| *count == self.params.min_patterns)
+    }
+
+    /// The patterns of the dictionary that are looked for again: where their number is given, those that have next to no
+    /// events. The first steps of a stream may have nothing for them, and a later one may have.
+    fn spares(&self, n: usize, statistics: &[f64]) -> Vec<usize> {
+        let events: Vec<f64> = statistics.chunks_exact(n).map(|column| column.iter().sum()).collect();
+        let least = SPARE * events.iter().sum::<f64>() / events.len().max(1) as f64;
+        (0..events.len()).filter(|at| self.given().is_some() && events[*at] < least).collect()
     }
 
     /// Looks for patterns beside those of the dictionary, whose statistics are `statistics` (n x m). While the pool has
@@ -129,14 +181,16 @@ impl CountDiscovery {
             return None;
         }
         let fibers = self.pool.fibers();
-        let n = dictionary.features();
+        let (n, m) = (dictionary.features(), dictionary.patterns());
         let rows = FeatureRows::of(dictionary);
         let past = match self.pool.is_complete() {
-            true => FeatureRows::new(n, dictionary.patterns()),
+            true => FeatureRows::new(n, m),
             false => past_of_pool(&fibers, &rows, statistics),
         };
-        let known = Known { rows, past };
         let most = self.params.max_patterns.map_or(n.saturating_sub(1), |most| most.min(n)).min(fibers.len());
+        let spares = if due && m <= most { self.spares(n, statistics) } else { Vec::new() };
+        let kept: Vec<usize> = (0..m).filter(|pattern| !spares.contains(pattern)).collect();
+        let known = Known { rows: select(n, &rows, &kept), past: select(n, &past, &kept) };
         let further = if due { self.test(&fibers, &known, most) } else { 0 };
         if further == 0 && !self.pool.is_complete() {
             return None;
@@ -148,10 +202,9 @@ impl CountDiscovery {
         }
         let mut past = FeatureRows::new(n, fit.patterns());
         for feature in 0..n {
-            let old = known.past.row(feature);
-            past.row_mut(feature)[..dictionary.patterns()].copy_from_slice(&old[..dictionary.patterns()]);
+            past.row_mut(feature)[..kept.len()].copy_from_slice(&known.past.row(feature)[..kept.len()]);
         }
-        Some(Growth::new(&fit, &past))
+        Some(Growth::new(&fit, &past).in_places(n, &kept))
     }
 
     /// Returns the number of further patterns of the pool. It is 0 unless the test before was significant too, or this
@@ -161,7 +214,7 @@ impl CountDiscovery {
         if known.rows.patterns() >= most {
             return 0;
         }
-        if let Some(count) = self.params.max_patterns.filter(|count| *count == self.params.min_patterns) {
+        if let Some(count) = self.given() {
             return count.min(most).saturating_sub(known.rows.patterns());
         }
         self.tests += 1;
@@ -211,4 +264,45 @@ pub(crate) fn gather(team: &dyn Team, own: CountFibers) -> (CountFibers, u32) {
     message::gather(team, pool::keep_places(&own, zeros)).iter().for_each(|fibers| all.append(fibers));
     all.sort();
     (all, zeros)
+}
+
+/// The fibers of a tensor that have events.
+///
+/// # Errors
+/// [`Error::NotACount`] if a value is negative.
+pub(crate) fn count_fibers(tensor: &Tensor<'_>) -> Result<CountFibers, Error> {
+    let mut fibers = CountFibers::new(tensor.shape().features);
+    for (at, &place) in tensor.places().iter().enumerate() {
+        let column: Vec<(u32, f64)> = tensor.entries(at).collect();
+        if let Some(&(feature, value)) = column.iter().find(|entry| entry.1 < 0.0 || entry.1 > MOST_EVENTS) {
+            return Err(Error::NotACount { feature: feature as usize, place, value });
+        }
+        if !column.is_empty() {
+            fibers.fibers.push(&column);
+            fibers.places.push(place);
+        }
+    }
+    Ok(fibers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_patterns_take_the_numbers_that_are_left() {
+        let growth = |values: &[f64]| Growth { columns: values.to_vec(), statistics: values.to_vec() };
+        let moved = growth(&[1.0, 2.0, 3.0, 4.0]).in_places(1, &[1, 3]);
+        assert_eq!((moved.columns, moved.statistics), (vec![3.0, 1.0, 4.0, 2.0], vec![3.0, 1.0, 4.0, 2.0]));
+        let same = growth(&[1.0, 2.0, 3.0]).in_places(1, &[0, 1]);
+        assert_eq!(same.columns, [1.0, 2.0, 3.0]);
+    }
+
+    #[test]
+    fn only_patterns_without_events_are_spare() {
+        let given = DiscoverParams { min_patterns: 3, max_patterns: Some(3), ..DiscoverParams::default() };
+        let statistics = [50.0, 40.0, 0.1, 0.1, 5.0, 5.0];
+        assert_eq!(CountDiscovery::new(2, given).spares(2, &statistics), [1]);
+        assert!(CountDiscovery::new(2, DiscoverParams::default()).spares(2, &statistics).is_empty());
+    }
 }

@@ -1,0 +1,408 @@
+//! Honest words about models of counts, run as a user would: numbers of patterns that were asked for, evidence, warnings
+//! and whether their advice helps, stability, and streams in which something ends or changes.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{folder, noodl, stderr, stdout};
+use serde_json::Value;
+
+/// Random numbers from 0 to `below` - 1.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % below
+    }
+}
+
+/// Support tickets of three teams, each with its own agents, products and kinds of tickets.
+const AGENTS: [&str; 9] = ["amira", "bruno", "chiara", "elena", "farid", "greta", "hugo", "ines", "jonas"];
+const PRODUCTS: [&str; 5] = ["router", "box", "app", "web", "billing"];
+const KINDS: [&str; 9] =
+    ["outage", "setup", "upgrade", "bug", "password", "crash", "refund", "invoice", "complaint"];
+const TEAM_PRODUCTS: [&[usize]; 3] = [&[0, 1], &[2, 3], &[4]];
+/// The kinds of each team, and the kinds that they have after a change of everything.
+const TEAM_KINDS: [[usize; 6]; 3] = [[0, 0, 0, 1, 1, 2], [3, 3, 3, 4, 4, 5], [7, 7, 7, 6, 6, 8]];
+const CHANGED: [[usize; 6]; 3] = [[3, 3, 6, 6, 8, 8], [0, 0, 7, 7, 2, 2], [1, 1, 4, 4, 5, 5]];
+
+/// Writes tickets of so many weeks, `a_day` for each team, and two stray ones a day. The third team stops in week `end`,
+/// and in week `change` all teams change.
+fn tickets(path: &Path, seed: u64, weeks: usize, a_day: usize, end: usize, change: usize) -> String {
+    let mut random = Random(seed);
+    let mut text = String::from("week,agent,product,kind\n");
+    for day in 0..7 * weeks {
+        let week = day / 7;
+        for team in (0..3).filter(|team| *team < 2 || week < end) {
+            for _ in 0..a_day {
+                let agent = 3 * team + random.below(3);
+                let product = TEAM_PRODUCTS[team][random.below(TEAM_PRODUCTS[team].len())];
+                let kinds = if week < change { TEAM_KINDS[team] } else { CHANGED[team] };
+                let kind = kinds[random.below(6)];
+                text += &format!("{week:02},{},{},{}\n", AGENTS[agent], PRODUCTS[product], KINDS[kind]);
+            }
+        }
+        for _ in 0..2 {
+            let (agent, product, kind) = (random.below(9), random.below(5), random.below(9));
+            text += &format!("{week:02},{},{},{}\n", AGENTS[agent], PRODUCTS[product], KINDS[kind]);
+        }
+    }
+    fs::write(path, text).unwrap();
+    path.display().to_string()
+}
+
+/// A year of tickets without an end and without a change.
+fn year(folder: &Path) -> String {
+    tickets(&folder.join("tickets.csv"), 1, 52, 8, 99, 99)
+}
+
+const AXES: &str = "--feature kind --row agent --col product";
+
+/// Learns, and returns the exit code, what was printed, and the message.
+fn learn(args: &str, model: &Path) -> (i32, String, String) {
+    let output = noodl(&format!("learn {args} --quiet -o {}", model.display()));
+    (output.status.code().unwrap(), stdout(&output), stderr(&output))
+}
+
+fn json(args: &str) -> Vec<Value> {
+    let output = noodl(args);
+    assert!(output.status.success(), "{args}: {}", stderr(&output));
+    stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn page_of(model: &Path) -> String {
+    let page: PathBuf = model.with_extension("html");
+    let made = noodl(&format!("report {} -o {}", model.display(), page.display()));
+    assert!(made.status.success(), "{}", stderr(&made));
+    fs::read_to_string(page).unwrap()
+}
+
+fn a_number_of_patterns_is_kept_or_the_reason_is_said() {
+    let folder = folder("a_number_of_patterns_is_kept_or_the_reason_is_said");
+    let (table, model) = (year(&folder), folder.join("m.safetensors"));
+    for step in ["", "--step week"] {
+        for (asked, found) in [(4, 4), (8, 8), (9, 9), (12, 9)] {
+            let args = format!("{table} {AXES} {step} --patterns {asked}");
+            let (code, words, message) = learn(&args, &model);
+            assert!(words.starts_with(&format!("{found} patterns in ")), "{args}: {words}");
+            assert_eq!(code, if found == asked { 0 } else { 5 }, "{args}");
+            if found < asked {
+                let reason = "the table has 9 features, so there are at most 9 patterns: 9 patterns were learned, not 12";
+                assert_eq!(message, format!("noodl: {reason}\n"), "{args}");
+            }
+            assert!(
+                stdout(&noodl(&format!("show {}", model.display())))
+                    .starts_with(&format!("{found} patterns "))
+            );
+        }
+    }
+    // Fewer places than patterns.
+    let few = folder.join("few.csv");
+    fs::write(&few, "kind,agent,product\na,x,p\nb,x,p\nc,x,q\na,x,q\n").unwrap();
+    let (code, _, message) = learn(&format!("{} {AXES} --patterns 3", few.display()), &model);
+    let reason = "the table has 2 places, so there are at most 2 patterns: 2 patterns were learned, not 3";
+    assert_eq!((code, message), (5, format!("noodl: {reason}\n")));
+    // The exact model says it, too.
+    let (code, words, message) = learn(&format!("{table} {AXES} --model exact --patterns 12"), &model);
+    assert!(code == 5 && words.starts_with("3 patterns in "), "{code} {words}");
+    assert!(
+        message.ends_with("that the others do not explain: 3 patterns were learned, not 12\n"),
+        "{message}"
+    );
+    let help = stdout(&noodl("--help"));
+    assert!(help.contains("5 done, with fewer patterns than --patterns asked for"), "{help}");
+}
+
+/// A team that begins in the middle of a stream gets one of the patterns that had nothing to explain before.
+fn a_given_number_leaves_room_for_later_patterns() {
+    let folder = folder("a_given_number_leaves_room_for_later_patterns");
+    // The third team stops before the first week in the first table, which is the start of the second one.
+    let (early, late) = (folder.join("early.csv"), folder.join("late.csv"));
+    tickets(&early, 3, 20, 8, 0, 99);
+    tickets(&late, 4, 20, 8, 99, 99);
+    let shifted = |line: &str| {
+        let (week, rest) = line.split_once(',').unwrap();
+        format!("{},{rest}\n", week.parse::<usize>().unwrap() + 20)
+    };
+    let mut text = fs::read_to_string(&early).unwrap();
+    text.extend(fs::read_to_string(&late).unwrap().lines().skip(1).map(shifted));
+    fs::write(&early, text).unwrap();
+    let model = folder.join("m.safetensors");
+    let (code, words, message) =
+        learn(&format!("{} {AXES} --step week --patterns 6", early.display()), &model);
+    assert_eq!(code, 0, "{words} {message}");
+    let shown = stdout(&noodl(&format!("show {}", model.display())));
+    let third = shown.lines().filter(|line| line.contains("rows") && line.contains("ines")).count();
+    assert!(third >= 1 && shown.contains("most at invoice"), "{shown}");
+}
+
+fn check_of_counts_shows_verdicts_and_the_ladder() {
+    let folder = folder("check_of_counts_shows_verdicts_and_the_ladder");
+    let (table, picture) = (year(&folder), folder.join("ladder.svg"));
+    let check = format!("check {table} {AXES}");
+    let words = stdout(&noodl(&check));
+    assert!(words.contains("The data fits the counts model.") && !words.contains("the theory"), "{words}");
+    for part in ["explained", "patterns", "events", "thin", "bursts", "restarts"] {
+        assert!(words.contains(&format!("good  {part}")), "{part}: {words}");
+    }
+    // All steps are added up.
+    assert_eq!(stdout(&noodl(&format!("{check} --step week"))), words);
+    let evidence = stdout(&noodl(&format!("{check} --evidence --picture {}", picture.display())));
+    let ladder: Vec<&str> = evidence.lines().skip_while(|line| !line.starts_with("patterns  gain")).collect();
+    assert!(ladder[3].starts_with("       3 ") && ladder[3].ends_with("<- taken"), "{evidence}");
+    assert!(evidence.contains("3 patterns are taken, the fewest that no larger number"), "{evidence}");
+    let drawn = fs::read_to_string(&picture).unwrap();
+    assert!(drawn.contains("font-weight=\"bold\">3</text>") && drawn.ends_with("</svg>"), "{drawn}");
+    let lines = json(&format!("{check} --evidence --json"));
+    assert!(lines[..6].iter().all(|line| line["type"] == "check" && line["verdict"] == "good"), "{lines:?}");
+    let found = &lines[6];
+    assert_eq!((&found["model"], &found["patterns"]), (&"counts".into(), &3.into()), "{found}");
+    let rungs = found["evidence"]["ladder"].as_array().unwrap();
+    let gain = |at: usize| (rungs[at]["gain"].as_f64().unwrap(), rungs[at]["error"].as_f64().unwrap());
+    assert!(rungs.len() >= 5 && gain(2).0 > 2.5 * gain(2).1 && gain(3).0 < 2.5 * gain(3).1, "{found}");
+    // A number that was asked for is no finding.
+    let asked = json(&format!("{check} --evidence --json --patterns 5"));
+    let reason = asked.last().unwrap()["evidence"]["reason"].as_str().unwrap();
+    assert_eq!(reason, "5 patterns are taken, because they were asked for");
+    let exact = stdout(&noodl(&format!("{check} --model exact")));
+    assert!(exact.contains("the theory") && exact.contains("incoherence"), "{exact}");
+    let refused = noodl(&format!("{check} --min-length 2"));
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("min_length is given, it must be left out with the counts model"));
+    // Bursts: every ticket comes twenty times. Thin places: every week is a col of its own.
+    let text = fs::read_to_string(&table).unwrap();
+    let bursts = folder.join("bursts.csv");
+    let lines: Vec<&str> = text.lines().collect();
+    let repeated: String =
+        lines[1..].iter().step_by(20).flat_map(|line| [*line; 20]).map(|line| line.to_owned() + "\n").collect();
+    fs::write(&bursts, format!("{}\n{repeated}", lines[0])).unwrap();
+    let words = stdout(&noodl(&format!("check {} {AXES}", bursts.display())));
+    assert!(words.contains("poor  bursts") && words.contains("try --recipe log2"), "{words}");
+    let thin = folder.join("thin.csv");
+    let few: String = lines[1..].iter().step_by(20).map(|line| format!("{line}\n")).collect();
+    fs::write(&thin, format!("{}\n{few}", lines[0])).unwrap();
+    let words = stdout(&noodl(&format!("check {} --feature kind --row agent --col week", thin.display())));
+    assert!(words.contains("poor  thin") || words.contains("fair  thin"), "{words}");
+}
+
+fn a_model_keeps_its_evidence() {
+    let folder = folder("a_model_keeps_its_evidence");
+    let (table, model) = (year(&folder), folder.join("m.safetensors"));
+    for step in ["", "--step week"] {
+        let (code, ..) = learn(&format!("{table} {AXES} {step}"), &model);
+        assert_eq!(code, 0);
+        let words = stdout(&noodl(&format!("show {} --evidence", model.display())));
+        assert!(words.contains("<- taken") && words.contains("3 patterns are taken"), "{words}");
+        let page = page_of(&model);
+        assert!(
+            page.contains("<h2>How many patterns?</h2>") && page.contains("3 patterns are taken"),
+            "{step}"
+        );
+    }
+    learn(&format!("{table} {AXES} --patterns 3"), &model);
+    let words = stdout(&noodl(&format!("show {} --evidence", model.display())));
+    assert_eq!(words, "The model keeps no ladder: the number of its patterns was given.\n");
+    assert!(!page_of(&model).contains("How many patterns?"));
+    learn(&format!("{table} {AXES} --model exact"), &model);
+    let words = stdout(&noodl(&format!("show {} --evidence", model.display())));
+    assert!(words.contains("it is an exact model"), "{words}");
+}
+
+fn stability_is_measured_and_kept() {
+    let folder = folder("stability_is_measured_and_kept");
+    let (table, model) = (year(&folder), folder.join("m.safetensors"));
+    for (kind, seeds) in [("counts", "seeds agree: 1.00 (3, 3 patterns); halves agree: "), ("exact", "seeds agree: ")] {
+        let args = format!("{table} {AXES} --model {kind} --stability 2");
+        let (code, words, _) = learn(&args, &model);
+        let sentence = words.lines().find(|line| line.starts_with(seeds)).unwrap_or_else(|| panic!("{words}"));
+        assert!(code == 0 && sentence.contains("halves agree: "), "{words}");
+        for command in ["show", "show --evidence"] {
+            let shown = stdout(&noodl(&format!("{command} {}", model.display())));
+            assert!(shown.contains(sentence), "{shown}");
+        }
+        assert!(page_of(&model).contains(sentence));
+    }
+    // In a stream, and as JSON; any number of threads gives the same bits.
+    let args = format!("learn {table} {AXES} --step week --stability 1 --json");
+    let run = |threads: usize| {
+        let lines = json(&format!("{args} --threads {threads} -o {}", model.display()));
+        let evidence = stdout(&noodl(&format!("show {} --evidence", model.display())));
+        (lines, evidence)
+    };
+    let (lines, evidence) = run(1);
+    let line = lines.iter().find(|line| line["type"] == "stability").unwrap();
+    let seeds = line["stability"]["seeds"].as_array().unwrap();
+    assert!(seeds.len() == 1 && seeds[0]["agreement"].as_f64() > Some(0.95), "{line}");
+    assert_eq!(line["stability"]["halves"].as_array().unwrap().len(), 2, "{line}");
+    assert!(run(2) == (lines, evidence));
+    // A table that is too small for its patterns is not stable, and that is said.
+    let small = folder.join("small.csv");
+    let text = fs::read_to_string(&table).unwrap();
+    let few: String = text.lines().skip(1).step_by(60).map(|line| format!("{line}\n")).collect();
+    fs::write(&small, format!("week,agent,product,kind\n{few}")).unwrap();
+    let (_, words, _) = learn(&format!("{} {AXES} --patterns 7 --stability 4", small.display()), &model);
+    assert!(words.contains("warning: Other seeds find other patterns"), "{words}");
+    assert!(words.contains("warning: The halves of the places have different patterns"), "{words}");
+    let refused = learn(&format!("{table} {AXES} --stability 0"), &model);
+    assert_eq!((refused.0, refused.2.as_str()), (2, "noodl: stability is 0, it must be at least 1\n"));
+}
+
+/// Returns the number after `--patterns` in the first warning that has one.
+fn advised(words: &str) -> usize {
+    let advice = words.split("Try --patterns ").nth(1).unwrap();
+    advice.split(' ').next().unwrap().parse().unwrap()
+}
+
+fn warnings_come_with_advice_that_helps() {
+    let folder = folder("warnings_come_with_advice_that_helps");
+    let (table, model) = (year(&folder), folder.join("m.safetensors"));
+    for step in ["", "--step week"] {
+        // Too many patterns: the advised number has none of the warnings.
+        let (_, words, _) = learn(&format!("{table} {AXES} {step} --patterns 9"), &model);
+        assert!(words.contains("warning: 9 patterns for 9 features"), "{words}");
+        assert!(words.contains("patterns are a single feature"), "{words}");
+        let shown = stdout(&noodl(&format!("show {}", model.display())));
+        let page = page_of(&model);
+        for place in [&shown, &page] {
+            assert!(
+                place.contains("9 patterns for 9 features") && place.contains("are a single feature"),
+                "{place}"
+            );
+        }
+        let (code, words, _) =
+            learn(&format!("{table} {AXES} {step} --patterns {}", advised(&words)), &model);
+        assert!(code == 0 && !words.contains("warning: "), "{words}");
+        // No number at all is the best one.
+        let (_, words, _) = learn(&format!("{table} {AXES} {step}"), &model);
+        assert!(words.starts_with("3 patterns") && !words.contains("warning: "), "{words}");
+        assert!(!page_of(&model).contains("<h2>Warnings</h2>"));
+    }
+    // One pattern: rows and cols with more events at each place show more.
+    let text = fs::read_to_string(&table).unwrap();
+    let few: String = text.lines().skip(1).step_by(20).map(|line| format!("{line}\n")).collect();
+    let thin = folder.join("thin.csv");
+    fs::write(&thin, format!("week,agent,product,kind\n{few}")).unwrap();
+    let thin = thin.display();
+    let (_, words, _) = learn(&format!("{thin} --feature kind --row agent --col week"), &model);
+    assert!(words.contains("warning: There is a single pattern"), "{words}");
+    assert!(words.contains("Try rows and cols that have more events at each place"), "{words}");
+    let (_, words, _) = learn(&format!("{thin} {AXES}"), &model);
+    assert!(words.starts_with("3 patterns") && !words.contains("warning: "), "{words}");
+    // The warnings as JSON.
+    let lines = json(&format!("learn {table} {AXES} --patterns 9 --json -o {}", model.display()));
+    let kinds: Vec<&Value> =
+        lines.iter().map(|line| &line["warning"]["kind"]).filter(|kind| !kind.is_null()).collect();
+    assert_eq!(kinds, ["many_patterns", "single_features"], "{lines:?}");
+}
+
+/// The exact model needs advice on counts, and the advice is the counts model.
+fn advice_for_the_exact_model_helps() {
+    let folder = folder("advice_for_the_exact_model_helps");
+    let (table, model) = (year(&folder), folder.join("m.safetensors"));
+    let (_, words, _) = learn(&format!("{table} {AXES} --step week --model exact --patterns 8"), &model);
+    assert!(words.contains("warning: 8 patterns for 9 features"), "{words}");
+    assert!(words.contains("Try --model counts without a recipe"), "{words}");
+    let page = page_of(&model);
+    assert!(page.contains("Try --model counts") && !page.contains("log2,scale,center"), "{page}");
+    let (_, words, _) = learn(&format!("{table} {AXES} --step week --model counts"), &model);
+    assert!(!words.contains("warning: "), "{words}");
+}
+
+fn an_end_and_a_change_are_told() {
+    let folder = folder("an_end_and_a_change_are_told");
+    let model = folder.join("m.safetensors");
+    for seed in 0..3 {
+        let table = tickets(&folder.join("end.csv"), seed, 40, 8, 20, 99);
+        let (_, words, _) = learn(&format!("{table} {AXES} --step week"), &model);
+        let ended = words.lines().find(|line| line.ends_with(" was not seen since 19")).unwrap_or(&words);
+        let pattern = ended.strip_prefix("pattern ").and_then(|line| line.split(' ').next()).unwrap();
+        assert!(!words.contains("something changed"), "{words}");
+        let shown = stdout(&noodl(&format!("show {} --pattern {pattern}", model.display())));
+        assert!(shown.contains(&format!("pattern {pattern}, not seen since 19")), "{shown}");
+        assert!(shown.contains("most at invoice"), "{shown}");
+        assert!(page_of(&model).contains("<b>not seen since 19</b>"));
+        let lines = json(&format!("learn {table} {AXES} --step week --json -o {}", model.display()));
+        let unseen = lines.iter().find(|line| line["type"] == "unseen").unwrap();
+        assert_eq!((unseen["pattern"].to_string().as_str(), &unseen["since"]), (pattern, &"19".into()));
+
+        let table = tickets(&folder.join("change.csv"), seed, 40, 8, 99, 25);
+        let (_, words, _) = learn(&format!("{table} {AXES} --step week"), &model);
+        let told: Vec<&str> = words.lines().filter(|line| line.ends_with("something changed")).collect();
+        assert!(told.len() == 1 && told[0].starts_with("in 25 the patterns explained "), "{words}");
+        assert!(stdout(&noodl(&format!("show {}", model.display()))).contains(told[0]));
+        assert!(page_of(&model).contains(&told[0][1..]));
+        let lines = json(&format!("learn {table} {AXES} --step week --json -o {}", model.display()));
+        let falls: Vec<&Value> = lines.iter().filter(|line| line["fall"].is_object()).collect();
+        assert_eq!(falls.len(), 1, "{falls:?}");
+        let share = |name: &str| falls[0]["fall"][name].as_f64().unwrap();
+        assert!(falls[0]["label"] == "25" && share("explained") < 0.5 && share("usual") > 0.6, "{falls:?}");
+    }
+    // Nothing happened, so nothing is said.
+    let table = year(&folder);
+    let (_, words, _) = learn(&format!("{table} {AXES} --step week"), &model);
+    assert_eq!(words.lines().count(), 2, "{words}");
+}
+
+/// The share that `learn` prints, in percent.
+fn explained(words: &str) -> f64 {
+    let share = words.split(" %").next().unwrap().rsplit(' ').next();
+    share.unwrap().parse().unwrap()
+}
+
+/// On real tables the advice raises the numbers that it was given for.
+fn advice_helps_on_real_tables() {
+    let folder = folder("advice_helps_on_real_tables");
+    let model = folder.join("m.safetensors");
+    let data = PathBuf::from(std::env::var_os("NOODL_DATA").unwrap());
+    let at = |file: &str| data.join(file).display().to_string();
+    // Shots by opponent and week: little is explained. Without steps it is more, and places with more shots have most.
+    let shots = format!("{} --feature court(loc_x,loc_y,12x10) --row player", at("nba_2018-19_shots.csv.gz"));
+    let (_, by_week, _) = learn(&format!("{shots} --col opponent --step week(date)"), &model);
+    assert!(
+        by_week.contains("warning: The patterns explain only") && by_week.contains("Try without --step"),
+        "{by_week}"
+    );
+    let (_, at_once, _) = learn(&format!("{shots} --col opponent"), &model);
+    assert!(at_once.contains("Try rows and cols that have more events at each place"), "{at_once}");
+    let (_, by_team, _) = learn(&format!("{shots} --col team"), &model);
+    assert!(
+        explained(&at_once) > explained(&by_week) && explained(&by_team) > 2.0 * explained(&at_once),
+        "{by_team}"
+    );
+    assert!(!by_team.contains("warning: "), "{by_team}");
+    // Mail: other seeds find other patterns, and fewer patterns are steadier.
+    let mail = format!(
+        "{} --feature to --row from --col month(time) --where from!=@to --stability 3",
+        at("enron_emails.csv")
+    );
+    let seeds = |words: &str| -> f64 {
+        words.split("seeds agree: ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap()
+    };
+    let (_, all, _) = learn(&mail, &model);
+    if all.contains("Other seeds find other patterns") {
+        let advice = all.split("or try --patterns ").nth(1).unwrap().split(['.', ' ']).next().unwrap();
+        let (_, fewer, _) = learn(&format!("{mail} --patterns {advice}"), &model);
+        assert!(seeds(&fewer) > seeds(&all), "{all}{fewer}");
+    }
+}
+
+fn main() {
+    run_tests!(
+        None => [
+            a_number_of_patterns_is_kept_or_the_reason_is_said,
+            a_given_number_leaves_room_for_later_patterns,
+            check_of_counts_shows_verdicts_and_the_ladder,
+            a_model_keeps_its_evidence,
+            stability_is_measured_and_kept,
+            warnings_come_with_advice_that_helps,
+            advice_for_the_exact_model_helps,
+            an_end_and_a_change_are_told,
+        ],
+        common::no_data() => [advice_helps_on_real_tables],
+    )
+}
