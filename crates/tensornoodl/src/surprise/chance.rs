@@ -152,13 +152,9 @@ impl NegativeBinomial {
 }
 
 impl Tails {
-    /// The two-sided mid-p-value: half of the probability of the observed number counts as more extreme.
-    pub(crate) fn mid_p(&self) -> f64 {
-        self.p_at(0.5)
-    }
-
-    /// The two-sided p-value for which this part of the probability of the observed number counts as above it.
-    pub(crate) fn p_at(&self, part: f64) -> f64 {
+    /// The two-sided p-value, for which this part of the probability of the observed number counts as above it, and the
+    /// rest as below. It is the mid-p-value for one half.
+    pub(crate) fn p_value(&self, part: f64) -> f64 {
         let (below, above) = (self.below + (1.0 - part) * self.equal, self.above + part * self.equal);
         (2.0 * below.min(above)).clamp(LEAST_P, 1.0)
     }
@@ -208,7 +204,7 @@ mod tests {
     fn large_numbers_have_tails() {
         let law = NegativeBinomial { mean: 1e8, size: 1e12 };
         // 1e8 + 1e4 is one standard deviation above the mean, up to the dispersion.
-        let p = law.tails(1e8 + 1e4).mid_p();
+        let p = law.tails(1e8 + 1e4).p_value(0.5);
         assert!((p - 0.317_3).abs() < 1e-3, "{p}");
         let law = NegativeBinomial { mean: 3e9, size: 2.0 };
         let p = law.tails(3e9);

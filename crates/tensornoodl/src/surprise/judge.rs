@@ -1,6 +1,6 @@
 //! Looks at all places of a step.
 
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
@@ -11,7 +11,7 @@ use crate::parallel::team::{Team, rank_range};
 use crate::shape::Place;
 use crate::surprise::calibration::{SIZES, size};
 use crate::surprise::past::{Margins, Past, Scores};
-use crate::surprise::shape::{self, Patterns, Scratch, list_events};
+use crate::surprise::shape::{self, Effort, Patterns, Scratch, list_events};
 use crate::surprise::total::{self, Exposure, Total};
 
 /// A step lists at most this many surprises.
@@ -149,11 +149,14 @@ pub(crate) fn judge(past: &Past, scene: &Scene<'_>, wanted: Wanted, team: &dyn T
     };
     let scores = judge.scores(&looks);
     if std::env::var_os("LAWS").is_some() && scene.step % 8 == 1 { eprintln!("{} {:?} {:?} looks {} now {} {:?} {:?}", scene.step, scores.total_law(), scores.shape_law(), looks.len(), exposure.now, scores.total_calibration, scores.shape_calibration); }
-    let limit = FALSE_ALARM / (2 * looks.len()).max(1) as f64;
+    let limit = match wanted {
+        Wanted::All => 1.0,
+        Wanted::Significant => FALSE_ALARM / (2 * looks.len()).max(1) as f64,
+    };
     let share = rank_range(team, looks.len() as u64);
     let own = &looks[share.start as usize..share.end as usize];
     let new = || Scratch::new(&judge.patterns);
-    let surprise = |scratch: &mut Scratch, look: &Look<'_>| judge.surprise(look, &scores, wanted == Wanted::All, scratch);
+    let surprise = |scratch: &mut Scratch, look: &Look<'_>| judge.surprise(look, &scores, limit, scratch);
     let mut own: Vec<Surprise> = own.par_iter().with_min_len(16).map_init(new, surprise).collect();
     if wanted == Wanted::Significant {
         own.retain(|surprise| surprise.p() < limit);
@@ -205,8 +208,11 @@ impl Judge<'_> {
         add_scores(&mut scores.totals, sample.par_iter().map(total).collect());
         let law = scores.total_law();
         let sample = self.sample(looks.iter().collect(), usual, TOTALS);
-        let p_values: Vec<(f64, f64)> = sample.par_iter().map(|look| self.p_total(look, &law)).collect();
-        scores.total_calibration.add(&p_values);
+        let p_value = |look: &&Look<'_>| {
+            let part = self.scene.rng(look.place).random::<f64>();
+            (self.expected(look, &law), look.total.tails(&law, self.exposure).p_value(part))
+        };
+        scores.total_calibration.add(&sample.par_iter().map(p_value).collect::<Vec<_>>());
 
         let with_events = looks.iter().filter(|look| !look.fiber.is_empty()).collect();
         let sample = self.sample(with_events, |look| look.total.events, SAMPLE);
@@ -230,10 +236,10 @@ impl Judge<'_> {
         add_scores(&mut scores.predictions, score(laws.collect()));
         let shape_law = scores.shape_law();
         let p_value = |scratch: &mut Scratch, look: &&Look<'_>| {
-            (look.total.events, self.p_shape(look, &self.shape_before(look, &law), &shape_law, true, scratch))
+            let before = self.shape_before(look, &law);
+            (look.total.events, self.p_shape(look, &before, &shape_law, Effort::Calibrate, scratch))
         };
-        let p_values: Vec<(f64, f64)> = sample.par_iter().map_init(new, p_value).collect();
-        scores.shape_calibration.add(&p_values);
+        scores.shape_calibration.add(&sample.par_iter().map_init(new, p_value).collect::<Vec<_>>());
         scores
     }
 
@@ -255,51 +261,53 @@ impl Judge<'_> {
         looks
     }
 
+    /// The expected number of events of a place.
+    fn expected(&self, look: &Look<'_>, law: &total::Law) -> f64 {
+        law.expected(look.total.before, self.exposure)
+    }
+
     fn shape_before(&self, look: &Look<'_>, law: &total::Law) -> shape::Before {
-        let expected = law.expected(look.total.before, self.exposure);
-        self.past.shape_before(self.margins, look.place, expected)
+        self.past.shape_before(self.margins, look.place, self.expected(look, law))
     }
 
-    /// The expected number of events of a place, and the p-value of its total, which is not calibrated.
-    fn p_total(&self, look: &Look<'_>, law: &total::Law) -> (f64, f64) {
-        let expected = law.expected(look.total.before, self.exposure);
-        (expected, look.total.tails(law, self.exposure).mid_p())
-    }
-
-    /// The p-value of the shape of a place, which is not calibrated; if not `exactly`, it is rough where it is not small.
+    /// The p-value of the shape of a place, which is not calibrated.
     fn p_shape(
         &self,
         look: &Look<'_>,
         before: &shape::Before,
         law: &shape::Law,
-        exactly: bool,
+        effort: Effort,
         scratch: &mut Scratch,
     ) -> f64 {
         scratch.load(before);
         let mut rng = self.scene.rng(look.place);
         let events = list_events(look.fiber, &mut rng);
         let urn = law.urn(before, self.scene.pattern_events);
-        urn.p_value(&self.patterns, &events, exactly, scratch, &mut rng)
+        urn.p_value(&self.patterns, &events, effort, scratch, &mut rng)
     }
 
-    fn surprise(&self, look: &Look<'_>, scores: &Scores, exactly: bool, scratch: &mut Scratch) -> Surprise {
+    /// The surprise of a place. A p-value of its shape above `limit` may be rough.
+    fn surprise(&self, look: &Look<'_>, scores: &Scores, limit: f64, scratch: &mut Scratch) -> Surprise {
         let (total_law, shape_law) = (scores.total_law(), scores.shape_law());
-        let (expected, p_total) = self.p_total(look, &total_law);
         let before = self.shape_before(look, &total_law);
+        let (events, expected) = (look.total.events, before.expected);
+        let p_total = look.total.tails(&total_law, self.exposure).p_value(0.5);
+        let exponent = scores.shape_calibration.exponent(events);
+        let effort = if limit < 1.0 { Effort::Below(limit.powf(1.0 / exponent)) } else { Effort::Exact };
         let p_shape = match look.fiber {
             [] => 1.0,
-            _ => self.p_shape(look, &before, &shape_law, exactly, scratch),
+            _ => self.p_shape(look, &before, &shape_law, effort, scratch),
         };
         let urn = shape_law.urn(&before, self.scene.pattern_events);
         scratch.load(&before);
         let share = |feature: u32| urn.share(&self.patterns, feature, scratch);
         Surprise {
             place: look.place,
-            events: look.total.events,
+            events,
             expected,
-            p_total: scores.total_calibration.apply(expected, p_total),
-            p_shape: scores.shape_calibration.apply(look.total.events, p_shape),
-            features: too_many(look.fiber, expected.min(look.total.events), share),
+            p_total: p_total.powf(scores.total_calibration.exponent(expected)),
+            p_shape: p_shape.powf(exponent),
+            features: too_many(look.fiber, expected.min(events), share),
         }
     }
 }

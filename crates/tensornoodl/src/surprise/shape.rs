@@ -371,46 +371,64 @@ impl Urn {
     }
 
     /// Returns the p-value of the shape of some events: the probability that as many events of the urn are less likely,
-    /// and half of the probability that they are as likely. Without `exactly`, a p-value that is not small is only rough.
+    /// and a part of the probability that they are as likely.
     pub(crate) fn p_value(
         &self,
         patterns: &Patterns,
         events: &[u32],
-        exactly: bool,
+        effort: Effort,
         scratch: &mut Scratch,
         rng: &mut ChaCha8Rng,
     ) -> f64 {
         let own = self.surprise(patterns, events, scratch);
+        // The p-value cannot be smaller than half of the probability of the events themselves.
+        let least = (0.5 * (ln_gamma(events.len() as f64 + 1.0) - own).exp()).max(LEAST_P);
+        let (most_draws, equal) = match effort {
+            Effort::Calibrate => (MOST_DRAWS / 4, rng.random::<f64>()),
+            _ => (MOST_DRAWS, 0.5),
+        };
         let mut values = Vec::new();
         let mut hits = 0.0;
-        for draw in 1..=MOST_DRAWS {
+        for draw in 1..=most_draws {
             self.draw(patterns, events.len(), scratch, rng);
             let drawn = std::mem::take(&mut scratch.events);
             let value = self.surprise(patterns, &drawn, scratch);
             scratch.events = drawn;
             hits += match value - own {
-                difference if difference.abs() <= 1e-9 * own.abs() => 0.5,
+                difference if difference.abs() <= 1e-9 * own.abs() => equal,
                 difference if difference > 0.0 => 1.0,
                 _ => 0.0,
             };
-            let enough = if exactly || draw > FIRST_DRAWS { HITS } else { 2.0 };
+            let enough = match effort {
+                Effort::Below(_) if draw <= FIRST_DRAWS => 2.0,
+                _ => HITS,
+            };
             if hits >= enough {
                 // The number of draws until so many hits is at least d with probability enough / d.
                 return (enough / (draw as f64 + rng.random::<f64>())).min(1.0);
             }
             values.push(value);
-            let is_clear = |p: f64| p * (draw as f64) < CLEAR;
-            if draw == MOST_DRAWS || (draw >= CLEAR_DRAWS && draw.is_power_of_two() && hits == 0.0) {
-                let p = beyond(&mut values, own);
-                if draw == MOST_DRAWS || is_clear(p) {
-                    // The p-value cannot be smaller than half of the probability of the events themselves.
-                    let orders = ln_gamma(events.len() as f64 + 1.0);
-                    return p.max(0.5 * (orders - own).exp()).max(LEAST_P);
+            if draw >= FIRST_DRAWS && draw.is_power_of_two() {
+                let p = beyond(&mut values, own).max(least);
+                let is_clear = draw >= CLEAR_DRAWS && hits == 0.0 && p * (draw as f64) < CLEAR;
+                if draw == most_draws || is_clear || matches!(effort, Effort::Below(limit) if p * CLEAR > limit) {
+                    return p;
                 }
             }
         }
-        LEAST_P
+        least
     }
+}
+
+/// How exactly a p-value is to be known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Effort {
+    /// Exactly. Half of the probability of equally likely events counts.
+    Exact,
+    /// Exactly only below this limit.
+    Below(f64),
+    /// As exactly as a calibration needs. A random part of the probability of equally likely events counts.
+    Calibrate,
 }
 
 /// Returns the probability of a value above `own`, which is larger than most of the drawn values: the tail of a
