@@ -139,7 +139,7 @@ mod with {
         let axes = format!("{table} --feature kind --row from --col to");
         for way in [
             "",
-            "--recipe log2,scale,center --patterns 3",
+            "--recipe log2,scale,center --patterns 2",
             "--step day",
             "--step day --value sum(size) --checkpoint-every 5",
             "--step day --value mean(size) --keep-rows 10 --patterns 3",

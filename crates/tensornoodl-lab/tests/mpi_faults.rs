@@ -53,7 +53,7 @@ fn what_is_wrong_is_said_once() {
         ),
         (format!("noodl learn {} {axes} -o {}", at("none.csv"), at("x")), 3, "cannot read".into()),
         (format!("noodl learn {table} {axes} -o {}", at("no/x")), 1, "cannot write".into()),
-        (format!("noodl learn {table} {axes} -o {}", at("full")), 1, "No space left on device".into()),
+        (format!("noodl learn {table} {axes} -q -o {}", at("full")), 1, "No space left on device".into()),
         (format!("noodl learn {table} {axes} -o {} --tau=-1", at("x")), 2, "tau is -1".into()),
         (
             format!("noodl learn {table} {axes} -o {} --recipe root", at("x")),

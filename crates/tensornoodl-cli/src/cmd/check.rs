@@ -84,10 +84,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let query = args.table.query()?;
     let (kind, reason) = args.model.resolve(&query, &args.recipe);
+    let source = args.load(query, kind)?;
     if !args.options.is_quiet() {
         writeln!(io::stderr(), "noodl: the {} model is used, because {reason}", model_name(kind))?;
     }
-    let source = args.load(query, kind)?;
     match kind {
         ModelKind::Exact => args.options.run(&source),
         ModelKind::Counts => args.options.run_counts(&source),

@@ -374,6 +374,7 @@ fn compare(
         )?;
         cosines.extend((like >= FOUND).then_some(like));
     }
+    let background = (0..found.patterns()).filter(|pattern| is_background(found.pattern(*pattern))).count();
     writeln!(
         out,
         "\n{BOLD}planted{BOLD:#}   {} groups of {all} senders and receivers\n\
@@ -383,9 +384,18 @@ fn compare(
         cosines.len(),
         groups.len(),
         cosines.iter().copied().fold(1.0, f64::min),
-        found.patterns() - cosines.len()
+        found.patterns().saturating_sub(cosines.len() + background)
     )?;
+    if background > 0 {
+        writeln!(out, "{BOLD}beside{BOLD:#}    {background} pattern of the mail that is sent at any hour")?;
+    }
     Ok(())
+}
+
+/// Whether a pattern extends over a quarter of the week or more: the mail at any hour, between any two people.
+fn is_background(pattern: &[f64]) -> bool {
+    let most = pattern.iter().copied().fold(0.0, f64::max);
+    4 * pattern.iter().filter(|value| **value > most / 10.0).count() >= pattern.len()
 }
 
 fn cosine(a: &[f64], b: &[f64]) -> f64 {

@@ -503,11 +503,12 @@ impl Run<'_> {
     ) -> anyhow::Result<()> {
         let spinner = Spinner::new("learning again", self.quiet);
         let mut done = 0.0;
-        let stability = Stability::measure(model, seeds, |seed, half| {
-            spinner.done(done / (seeds + 2) as f64);
-            done += 1.0;
-            self.learn_again(model, events, seed, half, stop)
-        });
+        let stability =
+            Stability::measure(model.learner.dictionary(), model.card.seed, seeds, |seed, half| {
+                spinner.done(done / (seeds + 2) as f64);
+                done += 1.0;
+                self.learn_again(model, events, seed, half, stop)
+            });
         let stability = stability.map_err(|error| match error.downcast_ref() {
             Some(Error::Stopped) => self.interrupted(model.card.history.len()),
             _ => error,

@@ -5,7 +5,6 @@ use tensornoodl::Dictionary;
 use tensornoodl::metrics::agreement;
 
 use crate::error::Error;
-use crate::model::learn::Model;
 
 /// What repeated learning found.
 ///
@@ -33,7 +32,8 @@ pub struct Repeat {
 }
 
 impl Stability {
-    /// Measures the stability of a model: learns again with `seeds` other seeds, and from both halves of the places.
+    /// Measures the stability of the patterns of a model, which were learned with `seed`: learns again with `seeds` other
+    /// seeds, and from both halves of the places.
     ///
     /// `learn(seed, half)` returns the patterns that are learned from the table of the model with this seed, in the way
     /// of the model, or none if there are none: from all places, or only from those whose
@@ -42,28 +42,29 @@ impl Stability {
     /// # Errors
     /// An error of `learn`; [`Error::Tensor`] if it returns patterns of other features.
     pub fn measure<E: From<Error>>(
-        model: &Model,
+        patterns: &Dictionary,
+        seed: u64,
         seeds: usize,
         mut learn: impl FnMut(u64, Option<usize>) -> Result<Option<Dictionary>, E>,
     ) -> Result<Stability, E> {
-        let own = Some(model.learner.dictionary().clone()).filter(|own| own.patterns() > 0);
+        let own = Some(patterns.clone()).filter(|own| own.patterns() > 0);
         let agreement = |a: &Option<Dictionary>, b: &Option<Dictionary>| match (a, b) {
             (Some(a), Some(b)) => agreement(a, b).map_err(Error::Tensor),
             (None, None) => Ok(1.0),
             _ => Ok(0.0),
         };
-        let patterns = |found: &Option<Dictionary>| found.as_ref().map_or(0, Dictionary::patterns);
+        let count = |found: &Option<Dictionary>| found.as_ref().map_or(0, Dictionary::patterns);
         let mut repeats = Vec::new();
         for further in 1..=seeds as u64 {
-            let seed = model.card.seed.wrapping_add(further);
+            let seed = seed.wrapping_add(further);
             let other = learn(seed, None)?;
-            repeats.push(Repeat { seed, patterns: patterns(&other), agreement: agreement(&own, &other)? });
+            repeats.push(Repeat { seed, patterns: count(&other), agreement: agreement(&own, &other)? });
         }
-        let halves = [learn(model.card.seed, Some(0))?, learn(model.card.seed, Some(1))?];
+        let halves = [learn(seed, Some(0))?, learn(seed, Some(1))?];
         Ok(Stability {
             seeds: repeats,
             halves_agreement: agreement(&halves[0], &halves[1])?,
-            halves: [patterns(&halves[0]), patterns(&halves[1])],
+            halves: [count(&halves[0]), count(&halves[1])],
         })
     }
 
