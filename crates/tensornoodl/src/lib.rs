@@ -120,10 +120,10 @@ pub use error::Error;
 pub use evaluate::{assumptions, count_assumptions, metrics, recovery, synthetic, synthetic_counts};
 pub use learner::{ExactLearner, Learner, Step, Times};
 pub use parallel::Team;
-pub use params::{Damping, ModelKind, Params, Passes, Rule, Samples, Solver};
+pub use params::{ModelKind, Params, Passes, Rule, Samples, Solver};
 pub use shape::{Place, Shape};
 pub use stop::Stop;
-pub use surprise::{Excess, Surprise};
+pub use surprise::{Excess, Surprise, significant};
 pub use untangle::factors::Factors;
 
 /// The README's examples are compiled with the tests.

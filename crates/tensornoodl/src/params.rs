@@ -187,26 +187,3 @@ pub(crate) fn within(name: &'static str, value: f64, low: Low, high: High) -> Re
     let rule = format!("{low_text} and {high_text}");
     Err(Error::Parameter { name, value: written(value), rule })
 }
-
-/// How counts were damped before they were learned from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-pub enum Damping {
-    /// The values are the counts, or they were damped in a way that cannot be undone.
-    #[default]
-    None,
-    /// The values are the square roots of the counts.
-    Sqrt,
-    /// The value of a count z is log2(z) + 1, and 0 for 0.
-    Log2,
-}
-
-impl Damping {
-    /// Returns the count that has this value, which is not 0.
-    pub(crate) fn count(self, value: f64) -> f64 {
-        match self {
-            Damping::None => value,
-            Damping::Sqrt => (value * value).round().max(1.0),
-            Damping::Log2 => (value - 1.0).exp2().round().max(1.0),
-        }
-    }
-}

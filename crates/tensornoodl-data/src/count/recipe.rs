@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use tensornoodl::parallel::{Solo, agree, gather};
-use tensornoodl::{Damping, Place, Team, Tensor};
+use tensornoodl::{Place, Team, Tensor};
 
 use crate::error::Error;
 
@@ -83,15 +83,6 @@ impl Recipe {
     /// that are not negative, and 0 stays 0.
     pub fn keeps_counts(&self) -> bool {
         self.0.iter().all(|action| matches!(action, Action::Log2 | Action::Sqrt | Action::Presence))
-    }
-
-    /// Returns how the recipe damps counts. It is [`Damping::None`] if the counts cannot be told from the result.
-    pub fn damping(&self) -> Damping {
-        match self.0[..] {
-            [Action::Sqrt] => Damping::Sqrt,
-            [Action::Log2] => Damping::Log2,
-            _ => Damping::None,
-        }
     }
 
     /// Applies all actions. Fibers that become zero, such as constant fibers when they are centered, are left out.

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use tensornoodl::{Dictionary, Factors, Groups, Learner, ModelKind, Place, Sparse, Step, Tensor};
+use tensornoodl::{Dictionary, Factors, Groups, Learner, ModelKind, Sparse, Step, Tensor};
 
 use crate::count::events::Events;
 use crate::count::query::Query;
@@ -12,7 +12,6 @@ use crate::model::card::{Card, Record};
 use crate::model::choice::model_name;
 use crate::model::evidence::{Evidence, Rung};
 use crate::model::identity::{Archived, Identities, Identity};
-use crate::model::surprising::Surprising;
 
 /// Patterns and factors, with their labels and history.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,8 +70,7 @@ impl Model {
     }
 
     /// Creates a model with the given card, before the first step.
-    pub fn with_card(mut learner: Learner, card: Card) -> Model {
-        learner.set_damping(card.recipe.damping());
+    pub fn with_card(learner: Learner, card: Card) -> Model {
         let identities = Identities::new(learner.dictionary().patterns());
         let (factors, blocks, archive) = (Vec::new(), Vec::new(), Vec::new());
         let card = Card { kind: model_name(learner.kind()).into(), ..card };
@@ -121,7 +119,6 @@ impl Model {
         self.blocks = step.codes.untangle_blocks(&**self.learner.team(), blocks(self.learner.kind()));
         self.factors.push(self.blocks.remove(0));
         self.groups = OnceLock::new();
-        let labels = [&self.card.features[..], &self.card.rows, &self.card.cols];
         self.card.history.push(Record {
             fibers: step.fibers,
             fit: step.fit,
@@ -131,30 +128,8 @@ impl Model {
             patterns: self.learner.dictionary().patterns(),
             found: step.found,
             lost: step.lost.len(),
-            surprises: step.surprises.iter().map(|surprise| Surprising::new(surprise, labels)).collect(),
         });
         Ok(step)
-    }
-
-    /// Returns how unlikely the events of each place of a tensor are as those of the next step, the worst place first: see
-    /// [`Learner::surprises`]. `rows` and `cols` are the labels of the tensor, which has the features of the model. The
-    /// model does not change.
-    ///
-    /// # Errors
-    /// [`Error::Tensor`] if the model is exact, or if the learner refuses the tensor.
-    pub fn surprises(
-        &self,
-        tensor: &Tensor<'_>,
-        rows: &[String],
-        cols: &[String],
-    ) -> Result<Vec<Surprising>, Error> {
-        let mut card = self.card.clone();
-        let [rows, cols] = card.place(rows, cols);
-        let known = |place: &Place| Place { row: rows[place.row as usize], col: cols[place.col as usize] };
-        let places: Vec<Place> = tensor.places().iter().map(known).collect();
-        let tensor = tensor.moved(card.rows.len(), card.cols.len(), places)?;
-        let labels = [&card.features[..], &card.rows, &card.cols];
-        Ok(self.learner.surprises(&tensor)?.iter().map(|it| Surprising::new(it, labels)).collect())
     }
 
     /// Gives the found patterns of a step identities, and archives the lost ones. `before` and `last_seen` are the

@@ -12,18 +12,19 @@ use crate::data::sparse::Sparse;
 use crate::data::tensor::{Tensor, check_distinct};
 use crate::discover::counts::groups::Groups;
 use crate::discover::counts::hidden::CountFibers;
+use crate::discover::counts::pool::keep_places;
 use crate::discover::counts::{CountDiscovery, Growth, count_fibers, gather};
 use crate::discover::params::DiscoverParams;
-use crate::encode::counts::{CountCoder, FeatureRows};
+use crate::encode::counts::CountCoder;
 use crate::error::Error;
 use crate::learner::common::Common;
 use crate::learner::step::{Step, Times, timed};
 use crate::parallel::team::{agree, first_error};
-use crate::params::{Damping, ModelKind, Passes};
+use crate::params::{ModelKind, Passes};
 use crate::shape::{Place, Shape};
 use crate::stop::Stop;
-use crate::surprise::judge::{Judgement, Scene, Surprise, Wanted, judge};
-use crate::surprise::past::{NewStep, Past};
+use crate::surprise::judge::{Judge, Surprise};
+use crate::surprise::past::StepFibers;
 use crate::update::counts::{CodedFiber, EventSums, MOST_EVENTS, Statistics};
 
 /// Number of fibers whose codes are computed before they are added up.
@@ -47,10 +48,6 @@ pub(crate) struct Counts {
     pub(crate) discovery: CountDiscovery,
     /// For each pattern, the mean of its strengths in the steps that showed it, 0 if none has.
     usual: Vec<f64>,
-    /// How the counts were damped.
-    pub(crate) damping: Damping,
-    /// What each place had so far, to tell what is surprising.
-    pub(crate) past: Past,
 }
 
 /// What a pass over a tensor leaves.
@@ -66,13 +63,7 @@ impl Counts {
     /// State before the first tensor.
     pub(crate) fn new(features: usize, discover: DiscoverParams) -> Counts {
         let discovery = CountDiscovery::new(features, discover);
-        Counts {
-            statistics: Statistics::new(features),
-            discovery,
-            usual: Vec::new(),
-            damping: Damping::None,
-            past: Past::new(),
-        }
+        Counts { statistics: Statistics::new(features), discovery, usual: Vec::new() }
     }
 
     /// Whether all parts fit together. A state from a file may fail this.
@@ -81,7 +72,6 @@ impl Counts {
             && self.discovery.is_sound(features, patterns)
             && self.usual.len() == patterns
             && self.usual.iter().all(|strength| strength.is_finite() && *strength >= 0.0)
-            && self.past.is_sound(features, patterns)
     }
 
     /// One step of Alg. 1 for counts. `parts` returns the parts of the tensor; it is called once for each pass.
@@ -120,10 +110,7 @@ impl Counts {
             moved = Some(statistics);
         };
         // No function below this line can fail.
-        let (fibers, zeros) = gather(&*common.team.0, pass.fibers);
-        let counts = self.undamped(&fibers);
-        let judgement = timed(&mut times.surprise, || self.judge(common, &counts, zeros, Wanted::Significant));
-        let Judgement { surprises, events, scores } = judgement;
+        let (fibers, _) = gather(&*common.team.0, pass.fibers);
         let mean = statistics.mean();
         let m = dictionary.patterns();
         let mut step = Step {
@@ -138,7 +125,6 @@ impl Counts {
             passes,
             found: 0,
             lost: Vec::new(),
-            surprises,
             times: Times::default(),
             codes: Codes::at(ModelKind::Counts, pass.codes, pass.places, shape),
         };
@@ -152,43 +138,10 @@ impl Counts {
         if let Some(growth) = growth {
             self.adopt(common, growth);
         }
-        timed(&mut times.surprise, || {
-            let rows = &FeatureRows::of(&common.dictionary);
-            let step = NewStep { fibers: &counts, zeros, events, scores, rows };
-            self.past.add(step, common.params.forgetting);
-        });
         step.found = common.dictionary.patterns() - m;
         step.codes.renumber(&[], common.dictionary.patterns());
         step.activity.resize(common.dictionary.patterns(), 0);
         Ok(Step { times, ..step })
-    }
-
-    /// The counts of fibers that were damped.
-    fn undamped(&self, fibers: &CountFibers) -> CountFibers {
-        let mut counts = fibers.clone();
-        counts.fibers.replace(|value| self.damping.count(value));
-        counts
-    }
-
-    /// Looks at the places of a step: whether its fibers are what the steps before it lead to expect.
-    fn judge(&self, common: &Common, fibers: &CountFibers, zeros: u32, wanted: Wanted) -> Judgement {
-        let scene = Scene {
-            dictionary: &common.dictionary,
-            pattern_events: &self.statistics.pattern_events(),
-            seed: self.discovery.params.seed,
-            step: common.steps + 1,
-            fibers,
-            zeros,
-        };
-        judge(&self.past, &scene, wanted, &*common.team.0)
-    }
-
-    /// Looks at all places of a tensor, as if it were the next step.
-    pub(crate) fn surprises(&self, common: &Common, tensor: &Tensor<'_>) -> Result<Vec<Surprise>, Error> {
-        let own = agree(&*common.team.0, count_fibers(tensor))?;
-        let (fibers, zeros) = gather(&*common.team.0, own);
-        let counts = self.undamped(&fibers);
-        Ok(self.judge(common, &counts, zeros, Wanted::All).surprises)
     }
 
     /// For each pattern, the number of fibers that show it, 0 if the pattern is much weaker than usual: stray events look
@@ -241,6 +194,34 @@ impl Counts {
         let fibers = count_fibers(tensor)?;
         let codes = encode_all(&coder, &fibers, stop);
         Ok(Codes::at(ModelKind::Counts, codes, fibers.places, tensor.shape()))
+    }
+
+    /// Looks at all places of a tensor, as if it were the next step. `undamp` returns the count that a value stands for.
+    pub(crate) fn surprises(
+        &self,
+        common: &Common,
+        tensor: &Tensor<'_>,
+        undamp: impl Fn(f64) -> f64,
+    ) -> Result<Vec<Surprise>, Error> {
+        let own = agree(&*common.team.0, count_fibers(tensor))?;
+        let (fibers, zeros) = gather(&*common.team.0, own);
+        let pool = &self.discovery.pool;
+        let zeros = zeros.max(pool.zeros);
+        let step_fibers = |fibers: &CountFibers| {
+            let learned = keep_places(fibers, zeros);
+            let mut counts = learned.clone();
+            counts.fibers.replace(|value| undamp(value).round().max(1.0));
+            StepFibers { learned, counts }
+        };
+        let before = pool.steps.iter().filter(|step| step.0 <= common.steps);
+        let steps: Vec<StepFibers> = before.map(|step| step_fibers(&step.1)).collect();
+        let judge = Judge {
+            coder: &CountCoder::new(&common.dictionary, &self.statistics.shares()),
+            mean: &self.statistics.mean(),
+            seed: self.discovery.params.seed,
+            step: common.steps + 1,
+        };
+        Ok(judge.judge(&steps, &step_fibers(&fibers).counts, zeros, &*common.team.0))
     }
 
     /// The groups of rows and cols that share patterns in the latest steps.

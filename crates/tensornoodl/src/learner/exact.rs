@@ -144,7 +144,6 @@ impl Exact {
             passes,
             found: 0,
             lost: Vec::new(),
-            surprises: Vec::new(),
             times: Times::default(),
             codes: encoded.codes(shape),
         }

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use crate::data::codes::{Codes, SolverCounts};
-use crate::surprise::judge::Surprise;
 
 /// What happened to one tensor.
 #[derive(Debug, Clone)]
@@ -35,10 +34,6 @@ pub struct Step {
     /// explain, and patterns that have become equal to an older pattern. Patterns after a removed one have moved up.
     /// `codes` and `activity` have the numbering of the dictionary after the step.
     pub lost: Vec<usize>,
-    /// Places whose events are very unlikely, given all earlier steps; the worst come first, and there are at most 20. A
-    /// step in which nothing is unusual lists a place with a probability of 1 %: the smaller p-value is below 0.01,
-    /// divided by the number of all p-values of the step. Empty for the exact model.
-    pub surprises: Vec<Surprise>,
     /// Time spent on the parts of the step.
     pub times: Times,
     /// The codes of the last pass. [`Codes::untangle`] computes the row and col factors from the codes (stage II).
@@ -55,8 +50,6 @@ pub struct Times {
     pub update: Duration,
     /// Finding patterns.
     pub search: Duration,
-    /// Looking for places that are surprising.
-    pub surprise: Duration,
 }
 
 /// Runs some work and adds the time that it took to `total`.

@@ -1,30 +1,28 @@
 //! Looks at all places of a step.
 
-use rand::{RngExt, SeedableRng};
+use std::collections::BTreeMap;
+
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use crate::data::dictionary::Dictionary;
 use crate::discover::counts::hidden::CountFibers;
+use crate::encode::counts::{CountCoder, expected};
 use crate::parallel::message;
 use crate::parallel::team::{Team, rank_range};
 use crate::shape::Place;
-use crate::surprise::calibration::{SIZES, size};
-use crate::surprise::past::{Margins, Past, Scores};
-use crate::surprise::shape::{self, Effort, Patterns, Scratch, list_events};
-use crate::surprise::total::{self, Exposure, Total};
+use crate::surprise::past::{History, Past, StepFibers};
+use crate::surprise::shape::{self, Cell};
+use crate::surprise::total::{self, Before};
 
-/// A step lists at most this many surprises.
-pub(crate) const MOST_LISTED: usize = 20;
+/// At most this many surprises of a step are significant.
+const MOST_LISTED: usize = 20;
 
-/// The probability that a step in which nothing is unusual lists a surprise.
-pub(crate) const FALSE_ALARM: f64 = 0.01;
+/// The probability that a step in which nothing is unusual has a significant surprise.
+const FALSE_ALARM: f64 = 0.01;
 
-/// Maximum number of places of each size from which laws are estimated in a step.
-const SAMPLE: usize = 16;
-
-/// Maximum number of places of each size from which p-values of totals are calibrated in a step.
-const TOTALS: usize = 256;
+/// Laws are estimated from at most this many places of a step, and from further steps until there are as many.
+const SAMPLE: usize = 512;
 
 /// The largest difference of log-likelihoods that one place contributes, so that no single place decides on a law.
 const MOST_NATS: f64 = 4.0;
@@ -35,7 +33,7 @@ const MOST_FEATURES: usize = 5;
 /// Features are named whose excess makes the fiber less likely by this difference of log-likelihoods.
 const LEAST_EXCESS: f64 = 2.0;
 
-/// How unlikely the events at one place are in one step, given all earlier steps.
+/// How unlikely the events at one place are in one step, given the steps before it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct Surprise {
@@ -72,25 +70,205 @@ impl Surprise {
     }
 }
 
-/// Sorts surprises, the smallest p-value first.
-fn sort(surprises: &mut [Surprise]) {
-    surprises.sort_by(|a, b| a.p().total_cmp(&b.p()).then(a.place.key().cmp(&b.place.key())));
+/// Returns the surprises that are significant, among all surprises of a step, the worst first. There are at most 20.
+///
+/// Their smaller p-value, times the number of all p-values of the step, is below 0.01: a step in which nothing is unusual
+/// has one with a probability of 1 %.
+pub fn significant(all: &[Surprise]) -> &[Surprise] {
+    let limit = FALSE_ALARM / (2 * all.len()).max(1) as f64;
+    let count = all.iter().take_while(|surprise| surprise.p() < limit).count();
+    &all[..count.min(MOST_LISTED)]
 }
 
-/// The step whose places are judged.
-pub(crate) struct Scene<'a> {
-    /// The patterns before the step.
-    pub(crate) dictionary: &'a Dictionary,
-    /// The number of events that each pattern was learned from.
-    pub(crate) pattern_events: &'a [f64],
+/// What places are judged by.
+pub(crate) struct Judge<'a> {
+    /// Codes under the patterns before the step.
+    pub(crate) coder: &'a CountCoder,
+    /// The share of each feature in all events.
+    pub(crate) mean: &'a [f64],
     pub(crate) seed: u64,
+    /// The number of the step.
     pub(crate) step: u64,
-    /// The fibers of all ranks at places whose hash has `zeros` leading zero bits, ordered by place.
-    pub(crate) fibers: &'a CountFibers,
-    pub(crate) zeros: u32,
 }
 
-impl Scene<'_> {
+/// A step, and what was known before it.
+struct Moment {
+    past: Past,
+    looks: Vec<Look>,
+}
+
+/// A place that is looked at.
+struct Look {
+    place: Place,
+    fiber: Vec<(u32, f64)>,
+    events: f64,
+    before: Before,
+}
+
+impl Moment {
+    /// Looks at the fibers of a step.
+    fn new(past: Past, counts: &CountFibers) -> Moment {
+        let mut places: BTreeMap<u64, Vec<(u32, f64)>> = past.places().map(|it| (it.key(), Vec::new())).collect();
+        let with_events = counts.places.iter().zip(counts.fibers.columns());
+        places.extend(with_events.map(|(place, fiber)| (place.key(), fiber.to_vec())));
+        let look = |(key, fiber): (u64, Vec<(u32, f64)>)| {
+            let place = Place::from_key(key);
+            let own = past.history(place).map_or(0.0, |history| history.events);
+            let (all, steps, share) = (past.events, past.steps, past.share(place));
+            let before = Before { events: own, all, steps, share, now: 0.0 };
+            Look { place, events: fiber.iter().map(|entry| entry.1).sum(), fiber, before }
+        };
+        let mut looks: Vec<Look> = places.into_iter().map(look).collect();
+        let now = level(&looks);
+        looks.iter_mut().for_each(|look| look.before.now = now);
+        looks.retain(|look| look.events > 0.0 || look.before.is_usual());
+        Moment { past, looks }
+    }
+
+    /// A sample of the places.
+    fn sample(&self) -> Vec<(&Past, &Look)> {
+        let mut sample: Vec<&Look> = self.looks.iter().collect();
+        sample.sort_by_key(|look| look.place.hash());
+        sample.truncate(SAMPLE);
+        sample.into_iter().map(|look| (&self.past, look)).collect()
+    }
+}
+
+/// Returns the number of events of a step to which all places are compared. A place that exceeds what is expected by far
+/// does not make all others look small.
+fn level(looks: &[Look]) -> f64 {
+    let mut level = looks.iter().map(|look| look.events).sum::<f64>();
+    for _ in 0..3 {
+        let usual = |look: &Look| level * look.before.share.max(look.before.events / look.before.all);
+        level = looks.iter().map(|look| look.events.min(5.0 + 3.0 * usual(look))).sum();
+    }
+    level.max(1e-9)
+}
+
+/// Returns the choices that make all observations most likely, one after the other, three times. `nats` returns the
+/// log-likelihood of each observation.
+fn most_likely<const N: usize>(choices: [&[f64]; N], nats: impl Fn([f64; N]) -> Vec<f64>) -> [f64; N] {
+    let mut best = choices.map(|values| values[0]);
+    for at in (0..N).cycle().take(3 * N) {
+        let with = |value: &f64| {
+            let mut law = best;
+            law[at] = *value;
+            nats(law)
+        };
+        let scores: Vec<Vec<f64>> = choices[at].iter().map(with).collect();
+        let most = |of: usize| scores.iter().fold(f64::NEG_INFINITY, |most, score| most.max(score[of]));
+        let mosts: Vec<f64> = (0..scores[0].len()).map(most).collect();
+        let loss = |score: &Vec<f64>| -> f64 {
+            score.iter().zip(&mosts).map(|(nats, most)| (most - nats).min(MOST_NATS)).sum()
+        };
+        let losses: Vec<f64> = scores.iter().map(loss).collect();
+        let least = (1..losses.len()).fold(0, |least, it| if losses[it] < losses[least] { it } else { least });
+        best[at] = choices[at][least];
+    }
+    best
+}
+
+impl Judge<'_> {
+    /// Looks at the places of a step, after `steps` of the pool. The fibers of the step are those of all ranks at places
+    /// whose hash has `zeros` leading zero bits; so are the steps. All ranks of the team call this together, and get all
+    /// surprises, the worst first.
+    pub(crate) fn judge(&self, steps: &[StepFibers], fibers: &CountFibers, zeros: u32, team: &dyn Team) -> Vec<Surprise> {
+        if steps.is_empty() || self.coder.rows().patterns() == 0 {
+            return Vec::new();
+        }
+        let now = Moment::new(Past::new(self.coder, steps, zeros), fibers);
+        let mut moments = Vec::new();
+        let mut count = now.looks.len();
+        for at in (1..steps.len()).rev() {
+            if count >= SAMPLE {
+                break;
+            }
+            moments.push(Moment::new(Past::new(self.coder, &steps[..at], zeros), &steps[at].counts));
+            count += moments.last().map_or(0, |moment| moment.looks.len());
+        }
+        moments.push(now);
+        let (total_law, shape_law) = self.laws(&moments);
+        let Some(Moment { past, looks }) = moments.last() else { return Vec::new() };
+        let share = rank_range(team, looks.len() as u64);
+        let own = &looks[share.start as usize..share.end as usize];
+        let judge = |look: &Look| self.surprise(past, look, &total_law, &shape_law);
+        let own: Vec<Surprise> = own.par_iter().with_min_len(16).map(judge).collect();
+        let mut surprises = message::gather(team, own).concat();
+        surprises.sort_by(|a, b| a.p().total_cmp(&b.p()).then(a.place.key().cmp(&b.place.key())));
+        surprises
+    }
+
+    /// The laws that make the totals and shapes of some steps most likely.
+    fn laws(&self, moments: &[Moment]) -> (total::Law, shape::Law) {
+        let sample: Vec<(&Past, &Look)> = moments.iter().flat_map(Moment::sample).collect();
+        let total = |choice: [f64; 3]| -> Vec<f64> {
+            let law = total::Law::new(choice);
+            sample.par_iter().with_min_len(64).map(|(_, look)| law.log_likelihood(&look.before, look.events)).collect()
+        };
+        let total = total::Law::new(most_likely(total::Law::CHOICES, total));
+        let shape = |(past, look): &(&Past, &Look)| {
+            let features: Vec<usize> = look.fiber.iter().map(|entry| entry.0 as usize).collect();
+            let counts = look.fiber.iter().map(|entry| entry.1);
+            let cells: Vec<(Cell, f64)> = self.cells(past, look, &features).into_iter().zip(counts).collect();
+            (look.before.events, look.before.steps, cells)
+        };
+        let with_events = sample.par_iter().with_min_len(16).filter(|(_, look)| look.events > 0.0);
+        let sample: Vec<(f64, f64, Vec<(Cell, f64)>)> = with_events.map(shape).collect();
+        let shape = |choice: [f64; 4]| -> Vec<f64> {
+            let law = shape::Law::new(choice);
+            let nats = |(events, steps, cells): &(f64, f64, Vec<(Cell, f64)>)| law.urn(*events, *steps).log_likelihood(cells);
+            sample.par_iter().with_min_len(16).map(nats).collect()
+        };
+        (total, shape::Law::new(most_likely(shape::Law::CHOICES, shape)))
+    }
+
+    /// What is known about some features at a place, given by increasing number.
+    fn cells(&self, past: &Past, look: &Look, features: &[usize]) -> Vec<Cell> {
+        let rows = self.coder.rows();
+        let padded = |mix: &[f64]| {
+            let mut padded = mix.to_vec();
+            padded.resize(rows.stride(), 0.0);
+            padded
+        };
+        let nothing = History::default();
+        let history = past.history(look.place).unwrap_or(&nothing);
+        let (by_place, by_lines) = (padded(&history.mix), padded(&past.mix(look.place)));
+        let mut own = history.features.iter().peekable();
+        let cell = |&feature: &usize| {
+            while own.next_if(|entry| (entry.0 as usize) < feature).is_some() {}
+            let events = own.peek().filter(|entry| entry.0 as usize == feature).map_or(0.0, |entry| entry.1);
+            let row = rows.row(feature);
+            Cell {
+                own: if events > 0.0 { events / history.events } else { 0.0 },
+                by_place: expected(row, &by_place),
+                by_lines: expected(row, &by_lines),
+                mean: self.mean[feature],
+            }
+        };
+        features.iter().map(cell).collect()
+    }
+
+    /// The surprise of a place.
+    fn surprise(&self, past: &Past, look: &Look, total: &total::Law, shape: &shape::Law) -> Surprise {
+        let (events, expected) = (look.events, total.predict(&look.before).mean);
+        let mut surprise = Surprise {
+            place: look.place,
+            events,
+            expected,
+            p_total: total.tails(&look.before, events).p_value(),
+            p_shape: 1.0,
+            features: Vec::new(),
+        };
+        if events > 0.0 {
+            let cells = self.cells(past, look, &(0..self.mean.len()).collect::<Vec<_>>());
+            let urn = shape.urn(look.before.events, look.before.steps);
+            surprise.p_shape = urn.p_value(&cells, &look.fiber, &mut self.rng(look.place));
+            let expected = |feature: usize| expected.min(events) * urn.share(&cells[feature]);
+            surprise.features = too_many(&look.fiber, expected);
+        }
+        surprise
+    }
+
     /// A random number generator for a place. It depends neither on threads nor on ranks.
     fn rng(&self, place: Place) -> ChaCha8Rng {
         let step = self.step.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -99,242 +277,16 @@ impl Scene<'_> {
     }
 }
 
-/// Whether all surprises are wanted, or those that are significant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    All,
-    /// At most [`MOST_LISTED`] surprises whose p-value is below [`FALSE_ALARM`], divided by the number of p-values.
-    Significant,
-}
-
-/// The result of looking at the places of a step.
-pub(crate) struct Judgement {
-    /// The worst come first.
-    pub(crate) surprises: Vec<Surprise>,
-    /// The events of the step, without the most extreme excess.
-    pub(crate) events: f64,
-    /// The scores of all laws, with those of this step.
-    pub(crate) scores: Scores,
-}
-
-/// A place that is looked at.
-struct Look<'a> {
-    place: Place,
-    fiber: &'a [(u32, f64)],
-    total: Total,
-}
-
-/// Looks at the places of a step. All ranks of the team have the same past and scene, and get the same result.
-pub(crate) fn judge(past: &Past, scene: &Scene<'_>, wanted: Wanted, team: &dyn Team) -> Judgement {
-    let patterns = scene.dictionary.patterns();
-    if past.is_empty() || patterns == 0 {
-        let events = scene.fibers.events();
-        return Judgement { surprises: Vec::new(), events, scores: past.scores.clone() };
-    }
-    let margins = Margins::of(past, patterns);
-    let places = past.places_with(scene.fibers, scene.zeros);
-    let exposure = Exposure { steps: past.steps, past: past.events, now: level(past, &margins, &places) };
-    let looks = places.iter().filter_map(|&(place, fiber)| {
-        let events = fiber.iter().fold(0.0, |sum, entry| sum + entry.1);
-        let total = Total::new(past.total_before(&margins, place), events, exposure)?;
-        Some(Look { place, fiber, total })
-    });
-    let looks: Vec<Look<'_>> = looks.collect();
-    let judge = Judge {
-        past,
-        scene,
-        margins: &margins,
-        exposure,
-        patterns: Patterns::new(scene.dictionary.features(), scene.dictionary.values()),
-    };
-    let scores = judge.scores(&looks);
-    if std::env::var_os("LAWS").is_some() && scene.step % 8 == 1 { eprintln!("{} {:?} {:?} looks {} now {} {:?} {:?}", scene.step, scores.total_law(), scores.shape_law(), looks.len(), exposure.now, scores.total_calibration, scores.shape_calibration); }
-    let limit = match wanted {
-        Wanted::All => 1.0,
-        Wanted::Significant => FALSE_ALARM / (2 * looks.len()).max(1) as f64,
-    };
-    let share = rank_range(team, looks.len() as u64);
-    let own = &looks[share.start as usize..share.end as usize];
-    let new = || Scratch::new(&judge.patterns);
-    let surprise = |scratch: &mut Scratch, look: &Look<'_>| judge.surprise(look, &scores, limit, scratch);
-    let mut own: Vec<Surprise> = own.par_iter().with_min_len(16).map_init(new, surprise).collect();
-    if wanted == Wanted::Significant {
-        own.retain(|surprise| surprise.p() < limit);
-        sort(&mut own);
-        own.truncate(MOST_LISTED);
-    }
-    let mut surprises = message::gather(team, own).concat();
-    sort(&mut surprises);
-    if wanted == Wanted::Significant {
-        surprises.truncate(MOST_LISTED);
-    }
-    Judgement { surprises, events: exposure.now, scores }
-}
-
-/// Rounds of [`level`].
-const LEVEL_ROUNDS: usize = 3;
-
-/// Returns the number of events of a step to which all places are compared. A place that exceeds what is expected by far
-/// does not make all others look small.
-fn level(past: &Past, margins: &Margins, places: &[(Place, &[(u32, f64)])]) -> f64 {
-    let expect = |&(place, fiber): &(Place, &[(u32, f64)])| {
-        let before = past.total_before(margins, place);
-        (fiber.iter().map(|entry| entry.1).sum::<f64>(), before.share.max(before.events.all / past.events.all))
-    };
-    let places: Vec<(f64, f64)> = places.iter().map(expect).collect();
-    let mut level = places.iter().map(|place| place.0).sum::<f64>();
-    for _ in 0..LEVEL_ROUNDS {
-        level = places.iter().map(|&(events, share)| events.min(5.0 + 3.0 * level * share)).sum();
-    }
-    level.max(1e-9)
-}
-
-/// What is needed to judge places.
-struct Judge<'a> {
-    past: &'a Past,
-    scene: &'a Scene<'a>,
-    margins: &'a Margins,
-    exposure: Exposure,
-    patterns: Patterns,
-}
-
-impl Judge<'_> {
-    /// Adds a sample of the places to the scores of the past.
-    fn scores(&self, looks: &[Look<'_>]) -> Scores {
-        let mut scores = self.past.scores.clone();
-        let usual = |look: &Look<'_>| self.exposure.now * look.total.before.events.all / self.exposure.past.all;
-        let sample = self.sample(looks.iter().collect(), usual, SAMPLE);
-        let total = |look: &&Look<'_>| look.total.log_likelihoods(self.exposure);
-        add_scores(&mut scores.totals, sample.par_iter().map(total).collect());
-        let law = scores.total_law();
-        let sample = self.sample(looks.iter().collect(), usual, TOTALS);
-        let p_value = |look: &&Look<'_>| {
-            let part = self.scene.rng(look.place).random::<f64>();
-            (self.expected(look, &law), look.total.tails(&law, self.exposure).p_value(part))
-        };
-        scores.total_calibration.add(&sample.par_iter().map(p_value).collect::<Vec<_>>());
-
-        let with_events = looks.iter().filter(|look| !look.fiber.is_empty()).collect();
-        let sample = self.sample(with_events, |look| look.total.events, SAMPLE);
-        let new = || Scratch::new(&self.patterns);
-        let score = |laws: Vec<shape::Law>| -> Vec<Vec<f64>> {
-            let shape = |scratch: &mut Scratch, look: &&Look<'_>| -> Vec<f64> {
-                let events = list_events(look.fiber, &mut self.scene.rng(look.place));
-                let before = self.shape_before(look, &law);
-                scratch.load(&before);
-                let urn = |law: &shape::Law| law.urn(&before, self.scene.pattern_events);
-                laws.iter().map(|law| -urn(law).surprise(&self.patterns, &events, scratch)).collect()
-            };
-            sample.par_iter().map_init(new, shape).collect()
-        };
-        // One after the other: the dispersion under the prediction so far, then the prediction under that dispersion.
-        let prediction = scores.shape_law().prediction;
-        let laws = shape::Dispersion::all().into_iter().map(|dispersion| shape::Law { prediction, dispersion });
-        add_scores(&mut scores.dispersions, score(laws.collect()));
-        let dispersion = scores.shape_law().dispersion;
-        let laws = shape::Prediction::all().into_iter().map(|prediction| shape::Law { prediction, dispersion });
-        add_scores(&mut scores.predictions, score(laws.collect()));
-        let shape_law = scores.shape_law();
-        let p_value = |scratch: &mut Scratch, look: &&Look<'_>| {
-            let before = self.shape_before(look, &law);
-            (look.total.events, self.p_shape(look, &before, &shape_law, Effort::Calibrate, scratch))
-        };
-        scores.shape_calibration.add(&sample.par_iter().map_init(new, p_value).collect::<Vec<_>>());
-        scores
-    }
-
-    /// A sample of the places, with at most `most` places of each size. It is another one in each step.
-    fn sample<'l, 'f>(
-        &self,
-        mut looks: Vec<&'l Look<'f>>,
-        events: impl Fn(&Look<'f>) -> f64,
-        most: usize,
-    ) -> Vec<&'l Look<'f>> {
-        let turn = self.scene.step.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        looks.sort_by_key(|look| look.place.hash().wrapping_mul(turn | 1));
-        let mut counts = [0; SIZES];
-        looks.retain(|look| {
-            let count = &mut counts[size(events(look))];
-            *count += 1;
-            *count <= most
-        });
-        looks
-    }
-
-    /// The expected number of events of a place.
-    fn expected(&self, look: &Look<'_>, law: &total::Law) -> f64 {
-        law.expected(look.total.before, self.exposure)
-    }
-
-    fn shape_before(&self, look: &Look<'_>, law: &total::Law) -> shape::Before {
-        self.past.shape_before(self.margins, look.place, self.expected(look, law))
-    }
-
-    /// The p-value of the shape of a place, which is not calibrated.
-    fn p_shape(
-        &self,
-        look: &Look<'_>,
-        before: &shape::Before,
-        law: &shape::Law,
-        effort: Effort,
-        scratch: &mut Scratch,
-    ) -> f64 {
-        scratch.load(before);
-        let mut rng = self.scene.rng(look.place);
-        let events = list_events(look.fiber, &mut rng);
-        let urn = law.urn(before, self.scene.pattern_events);
-        urn.p_value(&self.patterns, &events, effort, scratch, &mut rng)
-    }
-
-    /// The surprise of a place. A p-value of its shape above `limit` may be rough.
-    fn surprise(&self, look: &Look<'_>, scores: &Scores, limit: f64, scratch: &mut Scratch) -> Surprise {
-        let (total_law, shape_law) = (scores.total_law(), scores.shape_law());
-        let before = self.shape_before(look, &total_law);
-        let (events, expected) = (look.total.events, before.expected);
-        let p_total = look.total.tails(&total_law, self.exposure).p_value(0.5);
-        let exponent = scores.shape_calibration.exponent(events);
-        let effort = if limit < 1.0 { Effort::Below(limit.powf(1.0 / exponent)) } else { Effort::Exact };
-        let p_shape = match look.fiber {
-            [] => 1.0,
-            _ => self.p_shape(look, &before, &shape_law, effort, scratch),
-        };
-        let urn = shape_law.urn(&before, self.scene.pattern_events);
-        scratch.load(&before);
-        let share = |feature: u32| urn.share(&self.patterns, feature, scratch);
-        Surprise {
-            place: look.place,
-            events,
-            expected,
-            p_total: p_total.powf(scores.total_calibration.exponent(expected)),
-            p_shape: p_shape.powf(exponent),
-            features: too_many(look.fiber, expected.min(events), share),
-        }
-    }
-}
-
-/// The features of a fiber that are too many, if `events` events are expected, with these shares of the features.
-fn too_many(fiber: &[(u32, f64)], events: f64, share: impl Fn(u32) -> f64) -> Vec<Excess> {
-    let excess = |&(feature, y): &(u32, f64)| {
-        let expected = (events * share(feature)).max(1e-300);
-        let nats = if y > expected { y * (y / expected).ln() - (y - expected) } else { 0.0 };
-        (nats, Excess { feature: feature as usize, events: y, expected })
+/// The features of a fiber that are too many, with these expected numbers of events.
+fn too_many(fiber: &[(u32, f64)], expected: impl Fn(usize) -> f64) -> Vec<Excess> {
+    let excess = |&(feature, events): &(u32, f64)| {
+        let expected = expected(feature as usize).max(1e-300);
+        let nats = if events > expected { events * (events / expected).ln() - (events - expected) } else { 0.0 };
+        (nats, Excess { feature: feature as usize, events, expected })
     };
     let mut features: Vec<(f64, Excess)> = fiber.iter().map(excess).collect();
     features.retain(|feature| feature.0 > LEAST_EXCESS);
     features.sort_by(|a, b| b.0.total_cmp(&a.0));
     features.truncate(MOST_FEATURES);
     features.into_iter().map(|feature| feature.1).collect()
-}
-
-/// The number of places that scores remember.
-const MEMORY: f64 = 2048.0;
-
-/// Adds the log-likelihoods of places under each law, relative to the best law of each place.
-fn add_scores(scores: &mut [f64], places: Vec<Vec<f64>>) {
-    let kept = 1.0 - (places.len() as f64 / MEMORY).min(0.5);
-    scores.iter_mut().for_each(|score| *score *= kept);
-    for place in places {
-        let best = place.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        scores.iter_mut().zip(place).for_each(|(score, nats)| *score += (nats - best).max(-MOST_NATS));
-    }
 }

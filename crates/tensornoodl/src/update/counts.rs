@@ -63,11 +63,6 @@ impl Statistics {
         self.features.iter().map(|events| (events + 0.5 / n) / (total + 0.5)).collect()
     }
 
-    /// The number of events of each pattern.
-    pub(crate) fn pattern_events(&self) -> Vec<f64> {
-        self.patterns.chunks_exact(self.features.len()).map(|column| column.iter().sum()).collect()
-    }
-
     /// The share of each pattern in all events.
     pub(crate) fn shares(&self) -> Vec<f64> {
         let n = self.features.len();

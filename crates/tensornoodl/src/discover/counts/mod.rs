@@ -44,7 +44,7 @@ const SPARE: f64 = 0.01;
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct CountDiscovery {
     pub(crate) params: DiscoverParams,
-    pool: Pool,
+    pub(crate) pool: Pool,
     /// Number of events that joined the pool since the last test.
     new_events: f64,
     /// The significance of the last test, in standard errors. A finding must come twice.

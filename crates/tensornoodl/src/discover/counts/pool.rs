@@ -23,11 +23,11 @@ pub(crate) const TESTS_PER_POOL: f64 = 6.0;
 pub(crate) struct Pool {
     features: usize,
     /// The latest steps: number and fibers.
-    steps: VecDeque<(u64, CountFibers)>,
+    pub(crate) steps: VecDeque<(u64, CountFibers)>,
     /// Whether the pool has all fibers of all steps so far.
     complete: bool,
     /// Only places whose hash has this many leading zero bits are kept.
-    zeros: u32,
+    pub(crate) zeros: u32,
 }
 
 impl Pool {
@@ -45,6 +45,12 @@ impl Pool {
                 && fibers.fibers.columns().flatten().all(|entry| entry.1 > 0.0)
         };
         self.features == features && self.zeros <= u64::BITS && self.steps.iter().all(|step| sound(&step.1))
+    }
+
+    /// Forgets all fibers.
+    pub(crate) fn clear(&mut self) {
+        self.steps.clear();
+        self.complete = false;
     }
 
     /// Whether the pool has all fibers of all steps so far.
