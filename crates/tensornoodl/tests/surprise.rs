@@ -99,11 +99,11 @@ fn surprises(stream: &Stream, steps: u64) -> Vec<Surprise> {
     for step in 1..=steps {
         let tensor = stream.tensor(step);
         if step > 5 {
-            all.extend(learner.surprises(&tensor).unwrap());
+            all.extend(learner.surprises(&tensor, |y| y).unwrap());
         }
         let done = learner.learn(&tensor).unwrap();
         if step == steps {
-            println!("   patterns {}, fit {:.3}, times {:?}, listed {}", learner.dictionary().patterns(), done.fit, done.times, done.surprises.len());
+            println!("   patterns {}, fit {:.3}, times {:?}", learner.dictionary().patterns(), done.fit, done.times);
         }
     }
     all
@@ -143,11 +143,11 @@ fn look() {
         let tensor = stream.tensor(step);
         stream.rates.iter_mut().flatten().for_each(|rate| *rate /= factor);
         if step > 5 {
-            all.extend(learner.surprises(&tensor).unwrap());
+            all.extend(learner.surprises(&tensor, |y| y).unwrap());
         }
         let done = learner.learn(&tensor).unwrap();
         if step % 20 == 5 {
-            println!("{step}  patterns {}, fit {:.3}, times {:?}, listed {}", learner.dictionary().patterns(), done.fit, done.times, done.surprises.len());
+            println!("{step}  patterns {}, fit {:.3}, times {:?}", learner.dictionary().patterns(), done.fit, done.times);
             if !all.is_empty() {
             table("  total", &all.iter().map(|it| it.p_total).collect::<Vec<_>>());
             let big: Vec<f64> = all.iter().filter(|it| it.expected > 5.0).map(|it| it.p_total).collect();

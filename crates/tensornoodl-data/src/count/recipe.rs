@@ -85,6 +85,17 @@ impl Recipe {
         self.0.iter().all(|action| matches!(action, Action::Log2 | Action::Sqrt | Action::Presence))
     }
 
+    /// Returns the count that became this value, which is not 0, if the recipe only damps. It is 1 if the recipe keeps
+    /// nothing but presence.
+    pub(crate) fn undo(&self, value: f64) -> f64 {
+        self.0.iter().rev().fold(value, |value, action| match action {
+            Action::Log2 => (value - 1.0).exp2(),
+            Action::Sqrt => value * value,
+            Action::Presence => 1.0,
+            Action::Scale | Action::Center => value,
+        })
+    }
+
     /// Applies all actions. Fibers that become zero, such as constant fibers when they are centered, are left out.
     ///
     /// # Errors

@@ -74,7 +74,7 @@ pub struct Record {
     pub found: usize,
     /// Number of patterns that were lost in the step.
     pub lost: usize,
-    /// Places whose events are very unlikely, given all earlier steps: see [`tensornoodl::Step::surprises`].
+    /// Places whose events are too unlikely for chance, given the steps before: see [`tensornoodl::significant`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub surprises: Vec<Surprising>,
 }

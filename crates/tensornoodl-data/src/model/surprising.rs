@@ -18,6 +18,8 @@ pub struct Surprising {
     pub p_total: f64,
     /// The p-value of the features of the events, given their number.
     pub p_shape: f64,
+    /// Whether it is too unlikely for chance, given the number of places of the step: see [`tensornoodl::significant`].
+    pub significant: bool,
     /// The features that are too many, the most striking first.
     pub features: Vec<SurprisingFeature>,
 }
@@ -35,7 +37,11 @@ pub struct SurprisingFeature {
 
 impl Surprising {
     /// Gives a surprise the labels of features, rows and cols. An index without a label is its own label.
-    pub(crate) fn new(surprise: &Surprise, [features, rows, cols]: [&[String]; 3]) -> Surprising {
+    pub(crate) fn new(
+        surprise: &Surprise,
+        [features, rows, cols]: [&[String]; 3],
+        significant: bool,
+    ) -> Surprising {
         let label = |labels: &[String], at: usize| labels.get(at).cloned().unwrap_or_else(|| at.to_string());
         let feature = |it: &Excess| SurprisingFeature {
             feature: label(features, it.feature),
@@ -49,6 +55,7 @@ impl Surprising {
             expected: surprise.expected,
             p_total: surprise.p_total,
             p_shape: surprise.p_shape,
+            significant,
             features: surprise.features.iter().map(feature).collect(),
         }
     }

@@ -188,6 +188,7 @@ impl Judge<'_> {
         }
         moments.push(now);
         let (total_law, shape_law) = self.laws(&moments);
+        if std::env::var_os("LAWS").is_some() && self.step % 8 == 1 { eprintln!("{} {:?} {:?} moments {}", self.step, total_law, shape_law, moments.len()); }
         let Some(Moment { past, looks }) = moments.last() else { return Vec::new() };
         let share = rank_range(team, looks.len() as u64);
         let own = &looks[share.start as usize..share.end as usize];
@@ -210,13 +211,15 @@ impl Judge<'_> {
             let features: Vec<usize> = look.fiber.iter().map(|entry| entry.0 as usize).collect();
             let counts = look.fiber.iter().map(|entry| entry.1);
             let cells: Vec<(Cell, f64)> = self.cells(past, look, &features).into_iter().zip(counts).collect();
-            (look.before.events, look.before.steps, cells)
+            ([look.before.events, look.before.steps, total.predict(&look.before).mean], cells)
         };
         let with_events = sample.par_iter().with_min_len(16).filter(|(_, look)| look.events > 0.0);
-        let sample: Vec<(f64, f64, Vec<(Cell, f64)>)> = with_events.map(shape).collect();
-        let shape = |choice: [f64; 4]| -> Vec<f64> {
+        let sample: Vec<([f64; 3], Vec<(Cell, f64)>)> = with_events.map(shape).collect();
+        let shape = |choice: [f64; 5]| -> Vec<f64> {
             let law = shape::Law::new(choice);
-            let nats = |(events, steps, cells): &(f64, f64, Vec<(Cell, f64)>)| law.urn(*events, *steps).log_likelihood(cells);
+            let nats = |([events, steps, expected], cells): &([f64; 3], Vec<(Cell, f64)>)| {
+                law.urn(*events, *steps, *expected).log_likelihood(cells)
+            };
             sample.par_iter().with_min_len(16).map(nats).collect()
         };
         (total, shape::Law::new(most_likely(shape::Law::CHOICES, shape)))
@@ -261,7 +264,7 @@ impl Judge<'_> {
         };
         if events > 0.0 {
             let cells = self.cells(past, look, &(0..self.mean.len()).collect::<Vec<_>>());
-            let urn = shape.urn(look.before.events, look.before.steps);
+            let urn = shape.urn(look.before.events, look.before.steps, expected);
             surprise.p_shape = urn.p_value(&cells, &look.fiber, &mut self.rng(look.place));
             let expected = |feature: usize| expected.min(events) * urn.share(&cells[feature]);
             surprise.features = too_many(&look.fiber, expected);

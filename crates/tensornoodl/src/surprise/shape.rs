@@ -1,7 +1,9 @@
 //! How unlikely the shape of a place is: how its events are divided among the features, given their number.
 //!
 //! ```text
-//! h'        the events of the place in the past, h, fewer where they come in bursts: h / (1 + r h / steps)
+//! l         the expected number of events
+//! r         = 1 - (1 - q) l / (l + z), the correlation of events at the same place and step
+//! h'        = h / (1 + r h / steps): the events of the place in the past, h, tell less where they come in bursts
 //! mix       = (h' x + a mix of row and col) / (h' + a)
 //! pattern_f = (1 - t) (A mix)_f + t mean_f
 //! share_f   = (h' own_f + b pattern_f) / (h' + b), where own_f is the share of feature f in the past of the place
@@ -10,9 +12,9 @@
 //! 1 / (1 + c) = r + (1 - r) / (1 + h' + b)
 //! ```
 //!
-//! r is the correlation of events at the same place and step (bursts), t the share of stray events; a and b tell how well
-//! row and col, and the patterns, tell the shape of a place. Those are taken that make the shapes of this step and of those
-//! before it most likely.
+//! q is the correlation of events that does not depend on their number, and z + 1 the size of bursts of events; t is the
+//! share of stray events; a and b tell how well row and col, and the patterns, tell the shape of a place. Those are taken
+//! that make the shapes of this step and of those before it most likely.
 //!
 //! The p-value is the share of drawn fibers with as many events that are less likely than the fiber. Equally likely ones
 //! count half. Beyond the last drawn fiber the tail is taken to fall exponentially, which makes very small p-values a
@@ -30,7 +32,8 @@ const MOST_EVENTS: f64 = 512.0;
 /// Drawing ends when this many drawn fibers were less likely.
 const HITS: f64 = 4.0;
 
-/// Maximum number of drawn fibers.
+/// Minimum and maximum number of drawn fibers.
+const FEWEST_DRAWS: usize = 32;
 const MOST_DRAWS: usize = 1 << 10;
 
 /// One of this many drawn fibers, the least likely ones, tell how the tail goes on.
@@ -61,28 +64,32 @@ pub(crate) struct Law {
     pub(crate) patterns: f64,
     /// t, the share of stray events.
     pub(crate) stray: f64,
-    /// r, the correlation of events.
+    /// q, the correlation of events.
+    pub(crate) correlation: f64,
+    /// z, the size of bursts, less 1.
     pub(crate) bursts: f64,
 }
 
 impl Law {
     /// The values among which the most likely ones are taken, the simplest first.
-    pub(crate) const CHOICES: [&'static [f64]; 4] = [
+    pub(crate) const CHOICES: [&'static [f64]; 5] = [
         &[4.0, 1.0, 16.0, 64.0],
         &[1e3, 1e4, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0],
         &[0.01, 1e-3, 0.03, 0.1, 0.3],
         &[0.0, 0.002, 0.005, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5],
+        &[0.0, 0.1, 0.2, 0.4, 0.7, 1.0, 2.0, 4.0, 8.0, 16.0],
     ];
 
     /// The law with these choices.
-    pub(crate) fn new([lines, patterns, stray, bursts]: [f64; 4]) -> Law {
-        Law { lines, patterns, stray, bursts }
+    pub(crate) fn new([lines, patterns, stray, correlation, bursts]: [f64; 5]) -> Law {
+        Law { lines, patterns, stray, correlation, bursts }
     }
 
-    /// The urn of a place that had this many events in so many steps.
-    pub(crate) fn urn(&self, events: f64, steps: f64) -> Urn {
-        let known = events / (1.0 + self.bursts * events / steps);
-        let correlation = self.bursts + (1.0 - self.bursts) / (1.0 + known + self.patterns);
+    /// The urn of a place that had this many events in so many steps, and at which `expected` events are expected.
+    pub(crate) fn urn(&self, events: f64, steps: f64, expected: f64) -> Urn {
+        let alone = (1.0 - self.correlation) * expected / (expected + self.bursts);
+        let known = events / (1.0 + (1.0 - alone) * events / steps);
+        let correlation = 1.0 - alone + alone / (1.0 + known + self.patterns);
         Urn { law: *self, known, c: 1.0 / correlation - 1.0 }
     }
 }
@@ -133,12 +140,16 @@ impl Urn {
                 difference if difference > 0.0 => 1.0,
                 _ => 0.0,
             };
-            if hits >= HITS {
-                return (HITS / draw as f64).min(1.0);
+            // Of d draws, at most k are less likely with probability (k + 1) / (d + 1), if the fiber is drawn too.
+            match draw {
+                FEWEST_DRAWS | MOST_DRAWS if hits >= HITS || hits >= 1.0 && draw == MOST_DRAWS => {
+                    return (hits + 1.0) / (draw + 1) as f64;
+                }
+                _ if hits >= HITS && draw > FEWEST_DRAWS => return hits / draw as f64,
+                _ => values.push(value),
             }
-            values.push(value);
         }
-        beyond(values, own)
+        beyond(values, own).min(1.0 / MOST_DRAWS as f64)
     }
 
     /// Draws as many events as there are.
@@ -213,7 +224,7 @@ mod tests {
     /// Enumerates all fibers of four events.
     #[test]
     fn p_values_are_those_of_all_fibers() {
-        let urn = Law::new([4.0, 30.0, 0.01, 0.1]).urn(20.0, 5.0);
+        let urn = Law::new([4.0, 30.0, 0.01, 0.1, 0.5]).urn(20.0, 5.0, 4.0);
         let cells = cells(&[0.7, 0.2, 0.1]);
         let mut fibers = Vec::new();
         for first in 0..=4_u32 {
