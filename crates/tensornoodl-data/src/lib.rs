@@ -51,8 +51,8 @@ pub use model::evidence::{Evidence, Rung};
 pub use model::groups::{Group, Known, MEMBER};
 pub use model::identity::{Archived, Identity};
 pub use model::learn::Model;
-pub use model::surprising::{Surprising, SurprisingFeature};
 pub use model::stability::{Repeat, Stability};
+pub use model::surprising::{Surprising, SurprisingFeature};
 pub use model::verdict::{Fall, Unseen, Warning, WarningKind};
 
 /// Reads tables in memory, which come as Apache Arrow record batches.

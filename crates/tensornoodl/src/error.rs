@@ -110,7 +110,9 @@ pub enum Error {
         value: f64,
     },
     /// The exact model was asked for what only the counts model has.
-    #[error("surprise needs the counts model, and this model is exact; learn from a table of counts with --model counts")]
+    #[error(
+        "surprise needs the counts model, and this model is exact; learn from a table of counts with --model counts"
+    )]
     NeedsCounts,
     /// A tensor has more events than sums of counts can hold.
     #[error(

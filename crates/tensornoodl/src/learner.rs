@@ -208,7 +208,11 @@ impl Learner {
     /// # Errors
     /// [`Error::NeedsCounts`] for the exact model; [`Error::Features`] for a tensor of another number of features;
     /// [`Error::NotACount`] if a value is negative; the error of another rank as [`Error::OtherRank`].
-    pub fn surprises(&self, tensor: &Tensor<'_>, undamp: impl Fn(f64) -> f64) -> Result<Vec<Surprise>, Error> {
+    pub fn surprises(
+        &self,
+        tensor: &Tensor<'_>,
+        undamp: impl Fn(f64) -> f64,
+    ) -> Result<Vec<Surprise>, Error> {
         let Method::Counts(counts) = &self.method else { return Err(Error::NeedsCounts) };
         agree(&**self.team(), self.common.check_features(tensor.shape()))?;
         counts.surprises(&self.common, tensor, undamp)

@@ -2,7 +2,9 @@
 
 use std::sync::OnceLock;
 
-use tensornoodl::{Dictionary, Factors, Groups, Learner, ModelKind, Place, Sparse, Step, Tensor, significant};
+use tensornoodl::{
+    Dictionary, Factors, Groups, Learner, ModelKind, Place, Sparse, Step, Tensor, significant,
+};
 
 use crate::count::events::Events;
 use crate::count::query::Query;

@@ -166,7 +166,10 @@ mod tests {
                     let tails = law.tails(n as f64);
                     let above: f64 = (n + 1..n + 20_000).map(probability).sum();
                     let below: f64 = (0..n).map(probability).sum();
-                    assert!((tails.above - above).abs() <= precision * above.max(1e-280), "{law:?} {n}: {tails:?} {above}");
+                    assert!(
+                        (tails.above - above).abs() <= precision * above.max(1e-280),
+                        "{law:?} {n}: {tails:?} {above}"
+                    );
                     assert!((tails.below - below).abs() < precision, "{law:?} {n}: {tails:?} {below}");
                 }
             }

@@ -22,7 +22,7 @@ const MOST_LISTED: usize = 20;
 const FALSE_ALARM: f64 = 0.01;
 
 /// Laws are estimated from at most this many places of a step, and from further steps until there are as many.
-const SAMPLE: usize = 512;
+const SAMPLE: usize = 256;
 
 /// The largest difference of log-likelihoods that one place contributes, so that no single place decides on a law.
 const MOST_NATS: f64 = 4.0;
@@ -108,7 +108,8 @@ struct Look {
 impl Moment {
     /// Looks at the fibers of a step.
     fn new(past: Past, counts: &CountFibers) -> Moment {
-        let mut places: BTreeMap<u64, Vec<(u32, f64)>> = past.places().map(|it| (it.key(), Vec::new())).collect();
+        let mut places: BTreeMap<u64, Vec<(u32, f64)>> =
+            past.places().map(|it| (it.key(), Vec::new())).collect();
         let with_events = counts.places.iter().zip(counts.fibers.columns());
         places.extend(with_events.map(|(place, fiber)| (place.key(), fiber.to_vec())));
         let look = |(key, fiber): (u64, Vec<(u32, f64)>)| {
@@ -116,7 +117,7 @@ impl Moment {
             let own = past.history(place).map_or(0.0, |history| history.events);
             let (all, steps, share) = (past.events, past.steps, past.share(place));
             let before = Before { events: own, all, steps, share, now: 0.0 };
-            Look { place, events: fiber.iter().map(|entry| entry.1).sum(), fiber, before }
+            Look { place, events: fiber.iter().fold(0.0, |sum, entry| sum + entry.1), fiber, before }
         };
         let mut looks: Vec<Look> = places.into_iter().map(look).collect();
         let now = level(&looks);
@@ -145,34 +146,68 @@ fn level(looks: &[Look]) -> f64 {
     level.max(1e-9)
 }
 
-/// Returns the choices that make all observations most likely, one after the other, three times. `nats` returns the
-/// log-likelihood of each observation.
-fn most_likely<const N: usize>(choices: [&[f64]; N], nats: impl Fn([f64; N]) -> Vec<f64>) -> [f64; N] {
-    let mut best = choices.map(|values| values[0]);
-    for at in (0..N).cycle().take(3 * N) {
-        let with = |value: &f64| {
-            let mut law = best;
-            law[at] = *value;
-            nats(law)
-        };
-        let scores: Vec<Vec<f64>> = choices[at].iter().map(with).collect();
-        let most = |of: usize| scores.iter().fold(f64::NEG_INFINITY, |most, score| most.max(score[of]));
-        let mosts: Vec<f64> = (0..scores[0].len()).map(most).collect();
-        let loss = |score: &Vec<f64>| -> f64 {
-            score.iter().zip(&mosts).map(|(nats, most)| (most - nats).min(MOST_NATS)).sum()
-        };
-        let losses: Vec<f64> = scores.iter().map(loss).collect();
-        let least = (1..losses.len()).fold(0, |least, it| if losses[it] < losses[least] { it } else { least });
-        best[at] = choices[at][least];
+/// Returns the choices that make all observations most likely. Each choice climbs from its start in turn, twice. `nats`
+/// returns the log-likelihood of each observation.
+fn most_likely<const N: usize>(
+    choices: [(&[f64], usize); N],
+    nats: impl Fn([f64; N]) -> Vec<f64>,
+) -> [f64; N] {
+    let mut at = choices.map(|choice| choice.1);
+    let law = |at: [usize; N]| std::array::from_fn(|choice| choices[choice].0[at[choice]]);
+    let mut best = nats(law(at));
+    for choice in (0..N).chain(0..N) {
+        for step in [1, -1] {
+            while let Some(next) =
+                at[choice].checked_add_signed(step).filter(|it| *it < choices[choice].0.len())
+            {
+                let mut moved = at;
+                moved[choice] = next;
+                let other = nats(law(moved));
+                let gain: f64 =
+                    other.iter().zip(&best).map(|(a, b)| (a - b).clamp(-MOST_NATS, MOST_NATS)).sum();
+                if gain <= 0.0 {
+                    break;
+                }
+                (at, best) = (moved, other);
+            }
+        }
     }
-    best
+    law(at)
+}
+
+/// The number of uniform p-values that are added to those of a step before they are calibrated.
+const UNIFORM: usize = 32;
+
+/// The share of p-values that a calibration looks at.
+const TYPICAL: f64 = 0.1;
+
+/// Raises the p-values of shapes, of places of about the same size, to the power at which a tenth of them is below a tenth,
+/// if more are. Shapes vary in more ways than the law knows, and what is usual in a step is no surprise.
+fn calibrate(mut places: Vec<&mut Surprise>) {
+    // Each size is four times as large as the one before.
+    let size = |place: &Surprise| (place.events.log2() / 2.0) as u32;
+    places.sort_by_key(|place| size(place));
+    for places in places.chunk_by_mut(|a, b| size(a) == size(b)) {
+        let uniform = (0..UNIFORM).map(|at| (at as f64 + 0.5) / UNIFORM as f64);
+        let mut all: Vec<f64> = places.iter().map(|place| place.p_shape).chain(uniform).collect();
+        all.sort_unstable_by(f64::total_cmp);
+        let typical = all[(TYPICAL * all.len() as f64) as usize];
+        let power = (TYPICAL.ln() / typical.ln()).min(1.0);
+        places.iter_mut().for_each(|place| place.p_shape = place.p_shape.powf(power));
+    }
 }
 
 impl Judge<'_> {
     /// Looks at the places of a step, after `steps` of the pool. The fibers of the step are those of all ranks at places
     /// whose hash has `zeros` leading zero bits; so are the steps. All ranks of the team call this together, and get all
     /// surprises, the worst first.
-    pub(crate) fn judge(&self, steps: &[StepFibers], fibers: &CountFibers, zeros: u32, team: &dyn Team) -> Vec<Surprise> {
+    pub(crate) fn judge(
+        &self,
+        steps: &[StepFibers],
+        fibers: &CountFibers,
+        zeros: u32,
+        team: &dyn Team,
+    ) -> Vec<Surprise> {
         if steps.is_empty() || self.coder.rows().patterns() == 0 {
             return Vec::new();
         }
@@ -188,13 +223,13 @@ impl Judge<'_> {
         }
         moments.push(now);
         let (total_law, shape_law) = self.laws(&moments);
-        if std::env::var_os("LAWS").is_some() && self.step % 8 == 1 { eprintln!("{} {:?} {:?} moments {}", self.step, total_law, shape_law, moments.len()); }
         let Some(Moment { past, looks }) = moments.last() else { return Vec::new() };
         let share = rank_range(team, looks.len() as u64);
         let own = &looks[share.start as usize..share.end as usize];
         let judge = |look: &Look| self.surprise(past, look, &total_law, &shape_law);
         let own: Vec<Surprise> = own.par_iter().with_min_len(16).map(judge).collect();
         let mut surprises = message::gather(team, own).concat();
+        calibrate(surprises.iter_mut().filter(|it| it.events > 0.0).collect());
         surprises.sort_by(|a, b| a.p().total_cmp(&b.p()).then(a.place.key().cmp(&b.place.key())));
         surprises
     }
@@ -204,7 +239,11 @@ impl Judge<'_> {
         let sample: Vec<(&Past, &Look)> = moments.iter().flat_map(Moment::sample).collect();
         let total = |choice: [f64; 3]| -> Vec<f64> {
             let law = total::Law::new(choice);
-            sample.par_iter().with_min_len(64).map(|(_, look)| law.log_likelihood(&look.before, look.events)).collect()
+            sample
+                .par_iter()
+                .with_min_len(64)
+                .map(|(_, look)| law.log_likelihood(&look.before, look.events))
+                .collect()
         };
         let total = total::Law::new(most_likely(total::Law::CHOICES, total));
         let shape = |(past, look): &(&Past, &Look)| {
@@ -284,7 +323,8 @@ impl Judge<'_> {
 fn too_many(fiber: &[(u32, f64)], expected: impl Fn(usize) -> f64) -> Vec<Excess> {
     let excess = |&(feature, events): &(u32, f64)| {
         let expected = expected(feature as usize).max(1e-300);
-        let nats = if events > expected { events * (events / expected).ln() - (events - expected) } else { 0.0 };
+        let nats =
+            if events > expected { events * (events / expected).ln() - (events - expected) } else { 0.0 };
         (nats, Excess { feature: feature as usize, events, expected })
     };
     let mut features: Vec<(f64, Excess)> = fiber.iter().map(excess).collect();

@@ -117,7 +117,8 @@ impl Past {
         let line = |lines: &HashMap<u32, Vec<f64>>, at: u32, i: usize| {
             lines.get(&at).map_or(self.patterns[i] / lines.len() as f64, |events| events[i])
         };
-        let both = |i: usize| line(&self.rows, place.row, i) * line(&self.cols, place.col, i) / self.patterns[i];
+        let both =
+            |i: usize| line(&self.rows, place.row, i) * line(&self.cols, place.col, i) / self.patterns[i];
         let anywhere = ANYWHERE / (self.rows.len() * self.cols.len()) as f64;
         ((0..self.patterns.len()).map(both).sum::<f64>() * self.part + anywhere) / self.events
     }

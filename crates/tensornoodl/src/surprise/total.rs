@@ -55,11 +55,11 @@ pub(crate) struct Law {
 }
 
 impl Law {
-    /// The values among which the most likely ones are taken, the simplest first.
-    pub(crate) const CHOICES: [&'static [f64]; 3] = [
-        &[1.0, 0.03, 0.1, 0.3, 3.0, 10.0, 30.0],
-        &[1.0, 1.1, 1.2, 1.4, 1.7, 2.0, 3.0, 4.0, 6.0, 10.0, 16.0, 30.0],
-        &[0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0, 4.0],
+    /// The values among which the most likely ones are taken, in order, and where to start.
+    pub(crate) const CHOICES: [(&'static [f64], usize); 3] = [
+        (&[0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0], 3),
+        (&[1.0, 1.1, 1.2, 1.4, 1.7, 2.0, 3.0, 4.0, 6.0, 10.0, 16.0, 30.0], 0),
+        (&[0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0, 4.0], 0),
     ];
 
     /// The law with these choices.

@@ -65,7 +65,8 @@ pub fn compare_tables(
     stop: &Stop,
 ) -> Result<TableComparison, Error> {
     let own: Result<Vec<CountFibers>, Error> = tables.iter().map(count_fibers).collect();
-    let fibers: Vec<CountFibers> = agree(team, own)?.into_iter().map(|fibers| gather(team, fibers).0).collect();
+    let fibers: Vec<CountFibers> =
+        agree(team, own)?.into_iter().map(|fibers| gather(team, fibers).0).collect();
     // All tables get the number of patterns of the first one.
     let found =
         fibers.first().filter(|fibers| fibers.len() > 0).and_then(|first| start(first, None, seed, stop));
