@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use tensornoodl::ModelKind;
 use tensornoodl_cli::{memory, model};
 use tensornoodl_data::{Events, Model, Query, Surprising, SurprisingFeature, files, table};
 
@@ -12,7 +13,7 @@ const EXAMPLES: &str = "\
 Examples:
   noodl encode mail.safetensors new-mail.csv > codes.csv
   cat new-mail.csv | noodl encode mail.safetensors - -o codes.csv
-  noodl encode mail.safetensors new-mail.csv --surprise > surprises.csv
+  noodl encode mail.safetensors new-mail.csv --surprise
 
 The table is counted with the axes, filters and recipe of the model. The model does not change.";
 
@@ -27,9 +28,9 @@ pub(crate) struct Args {
     /// Names for rows and cols from a second table: its file, its column of labels, and its column of names.
     #[arg(long, value_name = "FILE(LABEL,NAME)")]
     names: Option<String>,
-    /// Write how surprising each place is instead: its events, how many are expected, the p-values of their number and of
-    /// their features, and the features that are too many. The most surprising place comes first. It needs the counts
-    /// model, and a table that the model has not learned from.
+    /// Show the most surprising places instead: how many events they have and how many are expected, the p-values of
+    /// this number and of the features, and the features that are too many. -o writes all places as CSV. It needs the
+    /// counts model, and a table that the model has not learned from.
     #[arg(long)]
     surprise: bool,
     /// The file to write [default: standard output].
@@ -45,6 +46,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     files::apart(&[&args.model, &args.table], &outputs)?;
     outputs.iter().try_for_each(|path| files::check(path))?;
     let model = model::load(&args.model)?;
+    if args.surprise && model.learner.kind() == ModelKind::Exact {
+        return Err(anyhow!(
+            "--surprise needs the counts model, and {} has the exact one; if the cells count events, learn again with --model counts",
+            args.model.display()
+        ));
+    }
     // Files that a model names are not opened: the model may come from somebody else.
     let names = args.names.as_deref().map(str::parse).transpose()?;
     let query = Query { names, groups: None, ..model.card.query.clone() };
@@ -64,10 +71,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.surprise {
         check_places(args, &model, &events)?;
     }
-    let text = if args.surprise { surprises(&model, &events)? } else { codes(&model, &events)? };
-    match &args.output {
-        Some(path) => files::write(path, &text)?,
-        None => io::stdout().lock().write_all(&text)?,
+    match (&args.output, args.surprise) {
+        (Some(path), true) => files::write(path, &surprise_csv(&surprises(&model, &events)?)?)?,
+        (None, true) => write_surprises(&surprises(&model, &events)?, &mut io::stdout().lock())?,
+        (Some(path), false) => files::write(path, &codes(&model, &events)?)?,
+        (None, false) => io::stdout().lock().write_all(&codes(&model, &events)?)?,
     }
     Ok(())
 }
@@ -112,24 +120,81 @@ fn codes(model: &Model, events: &Events) -> anyhow::Result<Vec<u8>> {
     text.into_inner().map_err(|error| anyhow!("{error}"))
 }
 
-/// Returns the surprises of all steps as CSV, the smallest p-value first.
-fn surprises(model: &Model, events: &Events) -> anyhow::Result<Vec<u8>> {
-    let mut all: Vec<(&str, Surprising)> = Vec::new();
+/// Returns the places of all steps, the smallest p-value first, each with the label of its step.
+fn surprises<'e>(model: &Model, events: &'e Events) -> anyhow::Result<Vec<(&'e str, Surprising)>> {
+    let mut all = Vec::new();
     for step in 0..events.steps() {
         let tensor = model.card.recipe.apply(events.tensor(step)?)?;
-        let own = model.surprises(&tensor, &events.rows.names, &events.cols.names)?;
-        all.extend(own.into_iter().map(|it| (label(events, step), it)));
+        let places = model.surprises(&tensor, &events.rows.names, &events.cols.names)?;
+        all.extend(places.into_iter().map(|it| (label(events, step), it)));
     }
     all.sort_by(|a, b| a.1.p().total_cmp(&b.1.p()));
+    Ok(all)
+}
+
+/// The titles of the columns of surprises.
+const TITLES: [&str; 8] = ["step", "row", "col", "events", "expected", "p_total", "p_shape", "too_many"];
+
+/// Returns the values of the columns of a surprise. p-values have two digits, and expected numbers one after the point.
+fn fields(step: &str, it: &Surprising) -> [String; 8] {
+    let p = |p: f64| if p < 0.01 { format!("{p:.1e}") } else { format!("{p:.2}") };
+    let feature = |it: &SurprisingFeature| format!("{} {} ({:.1})", it.feature, it.events, it.expected);
+    let features: Vec<String> = it.features.iter().map(feature).collect();
+    [
+        step.into(),
+        it.row.clone(),
+        it.col.clone(),
+        it.events.to_string(),
+        format!("{:.1}", it.expected),
+        p(it.p_total),
+        p(it.p_shape),
+        features.join("; "),
+    ]
+}
+
+/// Returns surprises as CSV. The last column tells which ones are significant.
+fn surprise_csv(all: &[(&str, Surprising)]) -> anyhow::Result<Vec<u8>> {
     let mut text = csv::Writer::from_writer(Vec::new());
-    text.write_record(["step", "row", "col", "events", "expected", "p_total", "p_shape", "features"])?;
-    for (step, it) in &all {
-        let feature = |it: &SurprisingFeature| format!("{} {} ({:.3})", it.feature, it.events, it.expected);
-        let features: Vec<String> = it.features.iter().map(feature).collect();
-        let numbers = [it.events.to_string(), format!("{:.3}", it.expected)];
-        let p_values = [it.p_total, it.p_shape].map(|p| format!("{p:.3e}"));
-        let fields = [*step, &it.row, &it.col, &numbers[0], &numbers[1], &p_values[0], &p_values[1]];
-        text.write_record(fields.into_iter().chain([features.join("; ").as_str()]))?;
+    text.write_record(TITLES.into_iter().chain(["significant"]))?;
+    for (step, it) in all {
+        let significant = it.significant.to_string();
+        text.write_record(fields(step, it).into_iter().chain([significant]))?;
     }
     text.into_inner().map_err(|error| anyhow!("{error}"))
+}
+
+/// Number of places that are shown, if not more are significant.
+const SHOWN: usize = 10;
+
+/// Writes the worst surprises as a table for people.
+fn write_surprises(all: &[(&str, Surprising)], out: &mut impl Write) -> anyhow::Result<()> {
+    let significant = all.iter().filter(|it| it.1.significant).count();
+    let shown = all.iter().take(SHOWN).chain(all.iter().skip(SHOWN).filter(|it| it.1.significant));
+    let mut lines = vec![TITLES.map(|title| title.replace('_', " "))];
+    lines.extend(shown.map(|(step, it)| {
+        let mut fields = fields(step, it);
+        fields[0].insert_str(0, if it.significant { "* " } else { "  " });
+        fields
+    }));
+    lines[0][0].insert_str(0, "  ");
+    let widths: [usize; 8] =
+        std::array::from_fn(|at| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0));
+    for line in &lines {
+        let mut text = String::new();
+        for (at, (field, width)) in line.iter().zip(widths).enumerate() {
+            // Numbers are aligned at the right.
+            text += &if (3..7).contains(&at) {
+                format!("{field:>width$}  ")
+            } else {
+                format!("{field:<width$}  ")
+            };
+        }
+        writeln!(out, "{}", text.trim_end())?;
+    }
+    let count = all.len();
+    match significant {
+        0 => writeln!(out, "\nNone of {count} places is too unlikely for chance.")?,
+        _ => writeln!(out, "\n* {significant} of {count} places are too unlikely for chance.")?,
+    }
+    Ok(())
 }

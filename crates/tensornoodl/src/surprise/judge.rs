@@ -146,30 +146,34 @@ fn level(looks: &[Look]) -> f64 {
     level.max(1e-9)
 }
 
-/// Returns the choices that make all observations most likely. Each choice climbs from its start in turn, twice. `nats`
-/// returns the log-likelihood of each observation.
+/// Returns the choices that make all observations most likely. Each choice climbs from its start in turn, twice; the last
+/// two also climb together, because more of one may stand for less of the other. `nats` returns the log-likelihood of each
+/// observation.
 fn most_likely<const N: usize>(
     choices: [(&[f64], usize); N],
     nats: impl Fn([f64; N]) -> Vec<f64>,
 ) -> [f64; N] {
-    let mut at = choices.map(|choice| choice.1);
+    let direction = |up: usize, down: usize| -> [isize; N] {
+        std::array::from_fn(|at| isize::from(at == up) - isize::from(at == down))
+    };
+    let singles = (0..N).flat_map(|at| [direction(at, N), direction(N, at)]);
+    let directions: Vec<_> = singles.chain([direction(N - 1, N - 2), direction(N - 2, N - 1)]).collect();
     let law = |at: [usize; N]| std::array::from_fn(|choice| choices[choice].0[at[choice]]);
+    let mut at = choices.map(|choice| choice.1);
     let mut best = nats(law(at));
-    for choice in (0..N).chain(0..N) {
-        for step in [1, -1] {
-            while let Some(next) =
-                at[choice].checked_add_signed(step).filter(|it| *it < choices[choice].0.len())
-            {
-                let mut moved = at;
-                moved[choice] = next;
-                let other = nats(law(moved));
-                let gain: f64 =
-                    other.iter().zip(&best).map(|(a, b)| (a - b).clamp(-MOST_NATS, MOST_NATS)).sum();
-                if gain <= 0.0 {
-                    break;
-                }
-                (at, best) = (moved, other);
+    for direction in directions.iter().chain(&directions) {
+        loop {
+            let next = std::array::from_fn(|choice| at[choice].wrapping_add_signed(direction[choice]));
+            if (0..N).any(|choice| next[choice] >= choices[choice].0.len()) {
+                break;
             }
+            let other = nats(law(next));
+            let gain =
+                other.iter().zip(&best).map(|(a, b)| (a - b).clamp(-MOST_NATS, MOST_NATS)).sum::<f64>();
+            if gain <= 0.0 {
+                break;
+            }
+            (at, best) = (next, other);
         }
     }
     law(at)

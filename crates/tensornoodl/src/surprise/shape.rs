@@ -16,8 +16,9 @@
 //! number of stray events, which is the same for all places; a and b tell how well row and col, and the patterns, tell the shape of a place. Those are taken
 //! that make the shapes of this step and of those before it most likely.
 //!
-//! The p-value is the share of drawn fibers with as many events that are less likely than the fiber. Equally likely ones
-//! count half. Beyond the last drawn fiber the tail is taken to fall exponentially, which makes very small p-values a
+//! The misfit of a fiber is the logarithm of how much more likely it would be if the expected shares were its
+//! own. The p-value is the share of drawn fibers, with as many events, whose misfit is larger. Those with an equal
+//! one count half. Beyond the last drawn fiber the tail is taken to fall exponentially, which makes very small p-values a
 //! little too large rather than too small.
 
 use rand::RngExt;
@@ -29,14 +30,14 @@ use crate::surprise::chance::{LEAST_P, ln_gamma};
 /// The largest number of events that a shape is judged by. Of more, this many are drawn.
 const MOST_EVENTS: f64 = 512.0;
 
-/// Drawing ends when this many drawn fibers were less likely.
+/// Drawing ends when this many drawn fibers had a larger misfit.
 const HITS: f64 = 3.0;
 
 /// Minimum and maximum number of drawn fibers.
 const FEWEST_DRAWS: usize = 16;
 const MOST_DRAWS: usize = 1 << 10;
 
-/// One of this many drawn fibers, the least likely ones, tell how the tail goes on.
+/// One of this many drawn fibers, those with the largest misfit, tell how the tail goes on.
 const TAIL: usize = 16;
 
 /// The smallest expected share of a feature.
@@ -130,19 +131,19 @@ impl Urn {
         let shares: Vec<f64> = cells.iter().map(|cell| self.share(cell)).collect();
         let mut sums = shares.clone();
         (1..sums.len()).for_each(|at| sums[at] += sums[at - 1]);
-        let mut seen = vec![0u32; shares.len()];
         let mut events = list_events(fiber, rng);
-        let own = self.unlikeliness(&shares, &events, &mut seen);
+        let mut misfit = Misfit::new(self.c, &shares, events.len());
+        let own = misfit.of(&events);
         let (mut hits, mut values) = (0.0, Vec::new());
         for draw in 1..=MOST_DRAWS {
             self.draw(&sums, &mut events, rng);
-            let value = self.unlikeliness(&shares, &events, &mut seen);
+            let value = misfit.of(&events);
             hits += match value - own {
                 difference if difference.abs() <= 1e-9 * own.abs() => 0.5,
                 difference if difference > 0.0 => 1.0,
                 _ => 0.0,
             };
-            // Of d draws, k are less likely for a share of the fibers from k / (d + 1) to (k + 1) / (d + 1).
+            // Of d draws, k have a larger misfit for a share of the fibers from k / (d + 1) to (k + 1) / (d + 1).
             match draw {
                 FEWEST_DRAWS | MOST_DRAWS if hits >= HITS || hits >= 1.0 && draw == MOST_DRAWS => {
                     return (hits + 0.5) / (draw + 1) as f64;
@@ -169,22 +170,45 @@ impl Urn {
             };
         }
     }
+}
 
-    /// -ln P of the counts of some events, up to a constant that depends on their number. `seen` is zero before and after.
-    fn unlikeliness(&self, shares: &[f64], events: &[u32], seen: &mut [u32]) -> f64 {
+/// The misfit of events at a place: ln P(y) for the shares y_f / N, less ln P(y) for the expected shares.
+struct Misfit {
+    /// For each feature, c share_f.
+    weights: Vec<f64>,
+    /// How much more likely k + 1 events of a feature are than k, each with shares of their own.
+    ratios: Vec<f64>,
+    /// Number of events of each feature; zero between calls.
+    seen: Vec<u32>,
+}
+
+impl Misfit {
+    fn new(c: f64, shares: &[f64], events: usize) -> Misfit {
+        let own = c / events as f64;
+        let nats =
+            |k: usize| if k == 0 { 0.0 } else { ln_gamma((own + 1.0) * k as f64) - ln_gamma(own * k as f64) };
+        let nats: Vec<f64> = (0..=events).map(nats).collect();
+        Misfit {
+            weights: shares.iter().map(|share| c * share).collect(),
+            ratios: nats.windows(2).map(|pair| (pair[1] - pair[0]).exp()).collect(),
+            seen: vec![0; shares.len()],
+        }
+    }
+
+    /// The misfit of as many events.
+    fn of(&mut self, events: &[u32]) -> f64 {
         let (mut product, mut nats) = (1.0, 0.0);
         for &feature in events {
-            let before = f64::from(seen[feature as usize]);
-            // The number of orders of the events falls by the number of equal ones.
-            product *= (self.c * shares[feature as usize] + before) / (before + 1.0);
-            seen[feature as usize] += 1;
+            let seen = &mut self.seen[feature as usize];
+            product *= self.ratios[*seen as usize] / (self.weights[feature as usize] + f64::from(*seen));
+            *seen += 1;
             if !(1e-200..1e200).contains(&product) {
-                nats -= f64::max(product, LEAST).ln();
+                nats += f64::clamp(product, LEAST, 1.0 / LEAST).ln();
                 product = 1.0;
             }
         }
-        events.iter().for_each(|&feature| seen[feature as usize] = 0);
-        nats - product.ln()
+        events.iter().for_each(|&feature| self.seen[feature as usize] = 0);
+        nats + product.ln()
     }
 }
 
@@ -242,9 +266,14 @@ mod tests {
         }
         let total: f64 = fibers.iter().map(|fiber| fiber.1).sum();
         assert!((total - 1.0).abs() < 1e-9, "{total}");
+        let shares: Vec<f64> = cells.iter().map(|cell| urn.share(cell)).collect();
+        let list = |counts: &[f64; 3]| -> Vec<u32> {
+            (0..3).flat_map(|f| std::iter::repeat_n(f as u32, counts[f] as usize)).collect()
+        };
+        let misfit = |counts: &[f64; 3]| Misfit::new(urn.c, &shares, 4).of(&list(counts));
         for (counts, probability) in &fibers {
-            let less: f64 = fibers.iter().map(|other| other.1).filter(|other| other < probability).sum();
-            let exact = less + probability / 2.0;
+            let worse = fibers.iter().filter(|other| misfit(&other.0) > misfit(counts) + 1e-9);
+            let exact = worse.map(|other| other.1).sum::<f64>() + probability / 2.0;
             let fiber: Vec<(u32, f64)> = (0..).zip(*counts).filter(|entry| entry.1 > 0.0).collect();
             let p = |seed| urn.p_value(&cells, &fiber, &mut ChaCha8Rng::seed_from_u64(seed));
             let mut values: Vec<f64> = (0..101).map(p).collect();
