@@ -150,10 +150,6 @@ fn p_values_of_planted_streams_are_uniform() {
         let below = |p: &[f64], limit: f64| p.iter().filter(|p| **p < limit).count() as f64 / p.len() as f64;
         let tail = below(&shapes, 0.01);
         println!(
-            "SH {:?}",
-            [0.001, 0.01, 0.05, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9].map(|l| below(&shapes, l))
-        );
-        println!(
             "{noise:?}: {} {total:.3} {poisson:.3}; {} {shape:.3} {tail:.4}",
             totals.len(),
             shapes.len()

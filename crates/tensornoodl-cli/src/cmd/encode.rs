@@ -138,14 +138,15 @@ const TITLES: [&str; 8] = ["step", "row", "col", "events", "expected", "p_total"
 /// Returns the values of the columns of a surprise. p-values have two digits, and expected numbers one after the point.
 fn fields(step: &str, it: &Surprising) -> [String; 8] {
     let p = |p: f64| if p < 0.01 { format!("{p:.1e}") } else { format!("{p:.2}") };
-    let feature = |it: &SurprisingFeature| format!("{} {} ({:.1})", it.feature, it.events, it.expected);
+    let number = |x: f64| if x < 0.05 { "<0.1".into() } else { format!("{x:.1}") };
+    let feature = |it: &SurprisingFeature| format!("{} {} ({})", it.feature, it.events, number(it.expected));
     let features: Vec<String> = it.features.iter().map(feature).collect();
     [
         step.into(),
         it.row.clone(),
         it.col.clone(),
         it.events.to_string(),
-        format!("{:.1}", it.expected),
+        number(it.expected),
         p(it.p_total),
         p(it.p_shape),
         features.join("; "),
@@ -193,8 +194,8 @@ fn write_surprises(all: &[(&str, Surprising)], out: &mut impl Write) -> anyhow::
     }
     let count = all.len();
     match significant {
-        0 => writeln!(out, "\nNone of {count} places is too unlikely for chance.")?,
-        _ => writeln!(out, "\n* {significant} of {count} places are too unlikely for chance.")?,
+        0 => writeln!(out, "\nNone of the {count} places is too unlikely for chance.")?,
+        _ => writeln!(out, "\nPlaces with * are too unlikely for chance: {significant} of {count}.")?,
     }
     Ok(())
 }

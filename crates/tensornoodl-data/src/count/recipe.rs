@@ -199,6 +199,27 @@ mod tests {
     }
 
     #[test]
+    fn damping_can_be_undone() {
+        let counts = tensor(&[(0, 0, 0, 8.0), (1, 0, 0, 3.0), (0, 1, 0, 1.0)]);
+        for (recipe, expected) in [
+            ("", [8.0, 3.0, 1.0]),
+            ("log2", [8.0, 3.0, 1.0]),
+            ("sqrt", [8.0, 3.0, 1.0]),
+            ("sqrt,log2", [8.0, 3.0, 1.0]),
+            ("presence", [1.0, 1.0, 1.0]),
+        ] {
+            let recipe: Recipe = recipe.parse().unwrap();
+            let damped = recipe.apply(counts.clone()).unwrap();
+            let values = damped.values().iter().filter(|value| **value != 0.0);
+            assert_eq!(
+                values.map(|value| recipe.undo(*value).round()).collect::<Vec<_>>(),
+                expected,
+                "{recipe}"
+            );
+        }
+    }
+
+    #[test]
     fn damping_keeps_counts() {
         for (text, keeps) in [
             ("", true),

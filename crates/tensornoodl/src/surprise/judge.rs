@@ -126,10 +126,12 @@ impl Moment {
         Moment { past, looks }
     }
 
-    /// A sample of the places.
+    /// A sample of the places: half of it are those with the longest past.
     fn sample(&self) -> Vec<(&Past, &Look)> {
         let mut sample: Vec<&Look> = self.looks.iter().collect();
-        sample.sort_by_key(|look| look.place.hash());
+        sample.sort_by(|a, b| b.before.events.total_cmp(&a.before.events));
+        let rest = sample.len().min(SAMPLE / 2);
+        sample[rest..].sort_by_key(|look| look.place.hash());
         sample.truncate(SAMPLE);
         sample.into_iter().map(|look| (&self.past, look)).collect()
     }

@@ -229,13 +229,14 @@ fn list_events(fiber: &[(u32, f64)], rng: &mut ChaCha8Rng) -> Vec<u32> {
     events
 }
 
-/// Returns the probability of a value above `own`, which is larger than nearly all drawn values.
+/// Returns the probability of a value above `own`, which is larger than nearly all drawn values. The tail of a likelihood
+/// ratio falls at most as fast as exp(-x).
 fn beyond(mut values: Vec<f64>, own: f64) -> f64 {
     values.sort_unstable_by(|a, b| b.total_cmp(a));
     let tail = values.len() / TAIL;
     let start = values[tail];
     let mean = values[..tail].iter().map(|value| value - start).sum::<f64>() / tail as f64;
-    ((-(own - start).max(0.0) / mean.max(1e-6)).exp() / TAIL as f64).max(LEAST_P)
+    ((-(own - start).max(0.0) / mean.max(1.0)).exp() / TAIL as f64).max(LEAST_P)
 }
 
 #[cfg(test)]
