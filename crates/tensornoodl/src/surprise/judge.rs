@@ -80,6 +80,9 @@ pub fn significant(all: &[Surprise]) -> &[Surprise] {
     &all[..count.min(MOST_LISTED)]
 }
 
+/// The shape of a place: the events and the steps of its past, the expected number of events, and its cells with events.
+type Shaped = ([f64; 3], Vec<(Cell, f64)>);
+
 /// What places are judged by.
 pub(crate) struct Judge<'a> {
     /// Codes under the patterns before the step.
@@ -259,10 +262,10 @@ impl Judge<'_> {
             ([look.before.events, look.before.steps, total.predict(&look.before).mean], cells)
         };
         let with_events = sample.par_iter().with_min_len(16).filter(|(_, look)| look.events > 0.0);
-        let sample: Vec<([f64; 3], Vec<(Cell, f64)>)> = with_events.map(shape).collect();
+        let sample: Vec<Shaped> = with_events.map(shape).collect();
         let shape = |choice: [f64; 5]| -> Vec<f64> {
             let law = shape::Law::new(choice);
-            let nats = |([events, steps, expected], cells): &([f64; 3], Vec<(Cell, f64)>)| {
+            let nats = |([events, steps, expected], cells): &Shaped| {
                 law.urn(*events, *steps, *expected).log_likelihood(cells)
             };
             sample.par_iter().with_min_len(16).map(nats).collect()

@@ -65,7 +65,7 @@ impl Past {
         cells.sort_by_key(|cell| (cell.0, cell.1));
         let m = coder.rows().patterns();
         let history = |cells: &&[(u64, u32, f64, f64)]| -> (u64, History) {
-            let (mut learned, mut features): (Vec<(u32, f64)>, Vec<(u32, f64)>) = (Vec::new(), Vec::new());
+            let (mut learned, mut features) = (Vec::new(), Vec::<(u32, f64)>::new());
             for cell in cells.chunk_by(|a, b| a.1 == b.1) {
                 learned.push((cell[0].1, cell.iter().map(|part| part.2).sum()));
                 features.push((cell[0].1, cell.iter().map(|part| part.3).sum()));
