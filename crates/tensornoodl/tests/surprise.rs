@@ -149,11 +149,6 @@ fn p_values_of_planted_streams_are_uniform() {
         let poisson = distance_from_uniform(totals.iter().map(|it| normal_p(it, 1.0)).collect());
         let below = |p: &[f64], limit: f64| p.iter().filter(|p| **p < limit).count() as f64 / p.len() as f64;
         let tail = below(&shapes, 0.01);
-        println!(
-            "{noise:?}: {} {total:.3} {poisson:.3}; {} {shape:.3} {tail:.4}",
-            totals.len(),
-            shapes.len()
-        );
         assert!(totals.len() > 700 && shapes.len() > 1000);
         assert!(total < DISTANCE && shape < DISTANCE, "{noise:?} {total} {shape}");
         // Without the dispersion this test would fail, so it can tell the difference.
