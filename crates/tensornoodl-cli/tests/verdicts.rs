@@ -1,5 +1,5 @@
 //! Honest words about models of counts, run as a user would: numbers of patterns that were asked for, evidence, warnings
-//! and whether their advice helps, stability, and streams in which something ends or changes.
+//! and whether their advice helps, stability, streams in which something ends or changes, and surprises.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -377,6 +377,77 @@ fn advice_helps_on_real_tables() {
     assert!(!by_team.contains("warning: "), "{by_team}");
 }
 
+/// Splits a table after so many weeks.
+fn split(table: &str, week: usize, folder: &Path) -> [String; 2] {
+    let text = fs::read_to_string(table).unwrap();
+    let (head, lines) = text.split_once('\n').unwrap();
+    let parts = ["before.csv", "after.csv"].map(|name| folder.join(name).display().to_string());
+    let limit = format!("{week:02}");
+    for (at, part) in parts.iter().enumerate() {
+        let own = lines.lines().filter(|line| (line[..2] >= limit[..]) == (at == 1));
+        fs::write(part, [head].into_iter().chain(own).collect::<Vec<_>>().join("\n") + "\n").unwrap();
+    }
+    parts
+}
+
+fn surprises_are_shown_written_and_recorded() {
+    let folder = folder("surprises_are_shown_written_and_recorded");
+    let table = tickets(&folder.join("tickets.csv"), 5, 21, 12, 99, 99);
+    // In the last week, ines has bugs of the router, and amira, who has outages of it, falls silent there.
+    let text = fs::read_to_string(&table).unwrap();
+    let usual = text.lines().filter(|line| !line.starts_with("20,amira,router"));
+    let unusual = ["20,ines,router,bug"; 25];
+    let lines: Vec<&str> = usual.chain(unusual).collect();
+    fs::write(&table, lines.join("\n") + "\n").unwrap();
+    let [before, after] = split(&table, 20, &folder);
+    let model = folder.join("model.safetensors").display().to_string();
+    let axes = "--feature kind --row agent --col product --step week";
+    let learned = noodl(&format!("learn {before} {axes} -o {model} --json"));
+    assert!(learned.status.success(), "{}", stderr(&learned));
+    // Ordinary weeks list next to nothing.
+    let surprises = |text: &str| -> Vec<Value> {
+        let records = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let records = records.filter(|line| line["type"] == "step");
+        records.flat_map(|it| it["record"]["surprises"].as_array().cloned().unwrap_or_default()).collect()
+    };
+    assert!(surprises(&stdout(&learned)).len() <= 1, "{}", stdout(&learned));
+
+    let shown = noodl(&format!("encode {model} {after} --surprise"));
+    let shown = stdout(&shown);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[0].starts_with("  step  row     col"), "{shown}");
+    assert!(lines[1].starts_with("* 20    ines    router       25"), "{shown}");
+    assert!(lines[1].contains("bug 25 ("), "{shown}");
+    assert!(lines.iter().any(|line| line.starts_with("* 20    amira   router        0")), "{shown}");
+    let file = folder.join("surprises.csv");
+    assert!(noodl(&format!("encode {model} {after} --surprise -o {}", file.display())).status.success());
+    let text = fs::read_to_string(&file).unwrap();
+    let titles = "step,row,col,events,expected,p_total,p_shape,too_many,significant";
+    assert_eq!(text.lines().next().unwrap(), titles);
+    let first = text.lines().nth(1).unwrap();
+    assert!(first.starts_with("20,ines,router,25,") && first.ends_with("true"), "{first}");
+    assert!(text.lines().last().unwrap().ends_with("false"));
+    for threads in [1, 2] {
+        let other = noodl(&format!("encode {model} {after} --surprise --threads {threads}"));
+        assert_eq!(stdout(&other), shown);
+    }
+
+    // Learned from the whole table, the record of the last week has the same places. The page and show still work.
+    let whole = folder.join("whole.safetensors").display().to_string();
+    let learned = noodl(&format!("learn {table} {axes} -o {whole} --json"));
+    let found = surprises(&stdout(&learned));
+    assert!(found.iter().any(|it| it["row"] == "ines" && it["features"][0]["feature"] == "bug"), "{found:?}");
+    assert!(found.iter().any(|it| it["row"] == "amira" && it["events"] == 0.0), "{found:?}");
+    assert!(noodl(&format!("show {whole}")).status.success());
+
+    let exact = folder.join("exact.safetensors").display().to_string();
+    assert!(noodl(&format!("learn {before} {axes} --model exact --patterns 2 -o {exact}")).status.success());
+    let refused = noodl(&format!("encode {exact} {after} --surprise"));
+    assert!(!refused.status.success());
+    assert!(stderr(&refused).contains("--surprise needs the counts model"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("--model counts"), "{}", stderr(&refused));
+}
+
 fn main() {
     run_tests!(
         None => [
@@ -388,6 +459,7 @@ fn main() {
             warnings_come_with_advice_that_helps,
             advice_for_the_exact_model_helps,
             an_end_and_a_change_are_told,
+            surprises_are_shown_written_and_recorded,
         ],
         common::no_data() => [advice_helps_on_real_tables],
     )

@@ -52,6 +52,7 @@ pub use model::groups::{Group, Known, MEMBER, MEMBER_OF_COUNTS};
 pub use model::identity::{Archived, Identity};
 pub use model::learn::Model;
 pub use model::stability::{Repeat, Stability};
+pub use model::surprising::{Surprising, SurprisingFeature};
 pub use model::verdict::{Fall, Unseen, Warning, WarningKind};
 
 /// Reads tables in memory, which come as Apache Arrow record batches.

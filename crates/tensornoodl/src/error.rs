@@ -109,6 +109,11 @@ pub enum Error {
         /// The value.
         value: f64,
     },
+    /// The exact model was asked for what only the counts model has.
+    #[error(
+        "surprise needs the counts model, and this model is exact; learn from a table of counts with --model counts"
+    )]
+    NeedsCounts,
     /// A tensor has more events than sums of counts can hold.
     #[error(
         "the tensor has {events:e} events: the counts model takes at most 2.7e11; use a smaller unit or the exact model"

@@ -45,6 +45,7 @@ use crate::parallel::team::{Team, TeamHandle, agree};
 use crate::params::{ModelKind, Params, Passes};
 use crate::shape::Shape;
 use crate::stop::Stop;
+use crate::surprise::judge::Surprise;
 use crate::untangle::factors::Factors;
 use crate::update::adaptive::Adaptive;
 
@@ -195,6 +196,28 @@ impl Learner {
         if stop.is_set() { Err(Error::Stopped) } else { Ok(codes) }
     }
 
+    /// Returns how unlikely the total and the shape of each place of a tensor of counts are as those of the next step, the
+    /// worst place first; [`significant`](crate::significant) tells which ones are too unlikely for chance. `undamp`
+    /// returns the count that a value stands for, if the learner learns from damped counts; else it returns the value.
+    ///
+    /// Places with events are looked at, and places at which 3 or more events are expected; if the latest steps or the
+    /// tensor have more than 131,072 cells that are not empty, a sample of these places. The number of events of a place
+    /// is compared with that of all places, so the tensor must have all events of the step. If the learner has learned
+    /// from the tensor already, p-values are too large. Empty before the first step. The learner does not change.
+    ///
+    /// # Errors
+    /// [`Error::NeedsCounts`] for the exact model; [`Error::Features`] for a tensor of another number of features;
+    /// [`Error::NotACount`] if a value is negative; the error of another rank as [`Error::OtherRank`].
+    pub fn surprises(
+        &self,
+        tensor: &Tensor<'_>,
+        undamp: impl Fn(f64) -> f64,
+    ) -> Result<Vec<Surprise>, Error> {
+        let Method::Counts(counts) = &self.method else { return Err(Error::NeedsCounts) };
+        agree(&**self.team(), self.common.check_features(tensor.shape()))?;
+        counts.surprises(&self.common, tensor, undamp)
+    }
+
     /// Decodes codes: returns the fibers A X at their places (eq:dl).
     ///
     /// # Errors
@@ -258,6 +281,14 @@ impl Learner {
         params.check()?;
         self.common.params = params;
         Ok(())
+    }
+
+    /// Forgets at which places the events of the latest steps were, because the rows and cols of later tensors are others.
+    /// Patterns stay. It has no effect on the exact model.
+    pub fn forget_places(&mut self) {
+        if let Method::Counts(counts) = &mut self.method {
+            counts.discovery.pool.clear();
+        }
     }
 
     /// Makes `stop` the flag that ends learning and encoding early.

@@ -105,6 +105,7 @@ pub mod parallel;
 mod params;
 mod shape;
 mod stop;
+mod surprise;
 mod untangle;
 mod update;
 
@@ -122,6 +123,7 @@ pub use parallel::Team;
 pub use params::{ModelKind, Params, Passes, Rule, Samples, Solver};
 pub use shape::{Place, Shape};
 pub use stop::Stop;
+pub use surprise::{Excess, Surprise, significant};
 pub use untangle::factors::Factors;
 
 /// The README's examples are compiled with the tests.

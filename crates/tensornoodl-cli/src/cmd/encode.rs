@@ -1,16 +1,19 @@
-//! `noodl encode`: the codes of another table for the patterns of a model.
+//! `noodl encode`: the codes of another table for the patterns of a model, or what is surprising in it.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use tensornoodl::ModelKind;
 use tensornoodl_cli::{memory, model};
-use tensornoodl_data::{Query, files, table};
+use tensornoodl_data::{Events, Model, Query, Surprising, SurprisingFeature, files, table};
 
 const EXAMPLES: &str = "\
 Examples:
   noodl encode mail.safetensors new-mail.csv > codes.csv
   cat new-mail.csv | noodl encode mail.safetensors - -o codes.csv
+  noodl encode mail.safetensors new-mail.csv --surprise
 
 The table is counted with the axes, filters and recipe of the model. The model does not change.";
 
@@ -25,6 +28,11 @@ pub(crate) struct Args {
     /// Names for rows and cols from a second table: its file, its column of labels, and its column of names.
     #[arg(long, value_name = "FILE(LABEL,NAME)")]
     names: Option<String>,
+    /// Show the most surprising places instead: how many events they have and how many are expected, the p-values of
+    /// this number and of the features, and the features that are too many. -o writes all places as CSV. It needs the
+    /// counts model, and a table that the model has not learned from.
+    #[arg(long)]
+    surprise: bool,
     /// The file to write [default: standard output].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -38,6 +46,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     files::apart(&[&args.model, &args.table], &outputs)?;
     outputs.iter().try_for_each(|path| files::check(path))?;
     let model = model::load(&args.model)?;
+    if args.surprise && model.learner.kind() == ModelKind::Exact {
+        return Err(anyhow!(
+            "--surprise needs the counts model, and {} has the exact one; if the cells count events, learn again with --model counts",
+            args.model.display()
+        ));
+    }
     // Files that a model names are not opened: the model may come from somebody else.
     let names = args.names.as_deref().map(str::parse).transpose()?;
     let query = Query { names, groups: None, ..model.card.query.clone() };
@@ -54,23 +68,134 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         )?;
     }
     memory::check(2.0 * events.bytes())?;
+    if args.surprise {
+        check_places(args, &model, &events)?;
+    }
+    match (&args.output, args.surprise) {
+        (Some(path), true) => files::write(path, &surprise_csv(&surprises(&model, &events)?)?)?,
+        (None, true) => write_surprises(&surprises(&model, &events)?, &mut io::stdout().lock())?,
+        (Some(path), false) => files::write(path, &codes(&model, &events)?)?,
+        (None, false) => io::stdout().lock().write_all(&codes(&model, &events)?)?,
+    }
+    Ok(())
+}
+
+/// Checks that the model knows rows and cols of the table.
+fn check_places(args: &Args, model: &Model, events: &Events) -> anyhow::Result<()> {
+    let knows = |known: &[String], labels: &[String]| {
+        let known: HashSet<&String> = known.iter().collect();
+        labels.iter().any(|label| known.contains(label))
+    };
+    let (rows, cols) = (&events.rows.names, &events.cols.names);
+    if knows(&model.card.rows, rows) && knows(&model.card.cols, cols) {
+        return Ok(());
+    }
+    Err(anyhow!(
+        "{} knows no row or no col of {}, so nothing can be expected there; use the same --names as for learn",
+        args.model.display(),
+        args.table.display()
+    ))
+}
+
+/// Returns the label of a step.
+fn label(events: &Events, step: usize) -> &str {
+    events.steps.as_ref().map_or("all", |steps| steps.names[step].as_str())
+}
+
+/// Returns the codes of all steps as CSV.
+fn codes(model: &Model, events: &Events) -> anyhow::Result<Vec<u8>> {
     let mut text = csv::Writer::from_writer(Vec::new());
     text.write_record(["step", "row", "col", "pattern", "code"])?;
     for step in 0..events.steps() {
-        let label = events.steps.as_ref().map_or("all", |steps| steps.names[step].as_str());
         let tensor = model.card.recipe.apply(events.tensor(step)?)?;
         let codes = model.learner.encode(&tensor)?;
         for (place, code) in codes.places().iter().zip(codes.matrix().columns()) {
             let (row, col) = (&events.rows.names[place.row as usize], &events.cols.names[place.col as usize]);
             for (pattern, value) in code {
-                text.write_record([label, row, col, &(pattern + 1).to_string(), &value.to_string()])?;
+                let fields = [label(events, step), row, col, &(pattern + 1).to_string(), &value.to_string()];
+                text.write_record(fields)?;
             }
         }
     }
-    let text = text.into_inner().map_err(|error| anyhow!("{error}"))?;
-    match &args.output {
-        Some(path) => files::write(path, &text)?,
-        None => io::stdout().lock().write_all(&text)?,
+    text.into_inner().map_err(|error| anyhow!("{error}"))
+}
+
+/// Returns the places of all steps, the smallest p-value first, each with the label of its step.
+fn surprises<'e>(model: &Model, events: &'e Events) -> anyhow::Result<Vec<(&'e str, Surprising)>> {
+    let mut all = Vec::new();
+    for step in 0..events.steps() {
+        let tensor = model.card.recipe.apply(events.tensor(step)?)?;
+        let places = model.surprises(&tensor, &events.rows.names, &events.cols.names)?;
+        all.extend(places.into_iter().map(|it| (label(events, step), it)));
+    }
+    all.sort_by(|a, b| a.1.p().total_cmp(&b.1.p()));
+    Ok(all)
+}
+
+/// The titles of the columns of surprises.
+const TITLES: [&str; 8] = ["step", "row", "col", "events", "expected", "p_total", "p_shape", "too_many"];
+
+/// Returns the values of the columns of a surprise. p-values have two digits, and expected numbers one after the point.
+fn fields(step: &str, it: &Surprising) -> [String; 8] {
+    let p = |p: f64| if p < 0.01 { format!("{p:.1e}") } else { format!("{p:.2}") };
+    let number = |x: f64| if x < 0.05 { "<0.1".into() } else { format!("{x:.1}") };
+    let feature = |it: &SurprisingFeature| format!("{} {} ({})", it.feature, it.events, number(it.expected));
+    let features: Vec<String> = it.features.iter().map(feature).collect();
+    [
+        step.into(),
+        it.row.clone(),
+        it.col.clone(),
+        it.events.to_string(),
+        number(it.expected),
+        p(it.p_total),
+        p(it.p_shape),
+        features.join("; "),
+    ]
+}
+
+/// Returns surprises as CSV. The last column tells which ones are significant.
+fn surprise_csv(all: &[(&str, Surprising)]) -> anyhow::Result<Vec<u8>> {
+    let mut text = csv::Writer::from_writer(Vec::new());
+    text.write_record(TITLES.into_iter().chain(["significant"]))?;
+    for (step, it) in all {
+        let significant = it.significant.to_string();
+        text.write_record(fields(step, it).into_iter().chain([significant]))?;
+    }
+    text.into_inner().map_err(|error| anyhow!("{error}"))
+}
+
+/// Number of places that are shown, if not more are significant.
+const SHOWN: usize = 10;
+
+/// Writes the worst surprises as a table for people.
+fn write_surprises(all: &[(&str, Surprising)], out: &mut impl Write) -> anyhow::Result<()> {
+    let significant = all.iter().filter(|it| it.1.significant).count();
+    let shown = all.iter().take(SHOWN).chain(all.iter().skip(SHOWN).filter(|it| it.1.significant));
+    let mut lines = vec![TITLES.map(|title| title.replace('_', " "))];
+    lines.extend(shown.map(|(step, it)| {
+        let mut fields = fields(step, it);
+        fields[0].insert_str(0, if it.significant { "* " } else { "  " });
+        fields
+    }));
+    lines[0][0].insert_str(0, "  ");
+    let widths: [usize; 8] =
+        std::array::from_fn(|at| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0));
+    for line in &lines {
+        let mut text = String::new();
+        for (at, (field, width)) in line.iter().zip(widths).enumerate() {
+            // Numbers are aligned at the right.
+            text += &if (3..7).contains(&at) {
+                format!("{field:>width$}  ")
+            } else {
+                format!("{field:<width$}  ")
+            };
+        }
+        writeln!(out, "{}", text.trim_end())?;
+    }
+    let count = all.len();
+    match significant {
+        0 => writeln!(out, "\nNone of the {count} places is too unlikely for chance.")?,
+        _ => writeln!(out, "\nPlaces with * are too unlikely for chance: {significant} of {count}.")?,
     }
     Ok(())
 }

@@ -176,6 +176,8 @@ impl Args {
                 Rule::Adaptive => {
                     let mut learner = start.learner;
                     learner.set_params(params)?;
+                    // The table has rows and cols of its own.
+                    learner.forget_places();
                     Ok(learner)
                 }
                 Rule::Paper { .. } => Ok(Learner::new(start.learner.dictionary().clone(), params)?),

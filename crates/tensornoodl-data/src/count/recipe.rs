@@ -85,6 +85,17 @@ impl Recipe {
         self.0.iter().all(|action| matches!(action, Action::Log2 | Action::Sqrt | Action::Presence))
     }
 
+    /// Returns the count that became this value, which is not 0, if the recipe only damps. It is 1 if the recipe keeps
+    /// nothing but presence.
+    pub(crate) fn undo(&self, value: f64) -> f64 {
+        self.0.iter().rev().fold(value, |value, action| match action {
+            Action::Log2 => (value - 1.0).exp2(),
+            Action::Sqrt => value * value,
+            Action::Presence => 1.0,
+            Action::Scale | Action::Center => value,
+        })
+    }
+
     /// Applies all actions. Fibers that become zero, such as constant fibers when they are centered, are left out.
     ///
     /// # Errors
@@ -252,6 +263,27 @@ mod tests {
         let negative = Tensor::from_sparse(dense.shape(), fibers, vec![Place { row: 2, col: 0 }]).unwrap();
         let refused = Recipe(vec![Action::Sqrt]).apply(negative).unwrap_err().to_string();
         assert!(refused.contains("-2"), "{refused}");
+    }
+
+    #[test]
+    fn damping_can_be_undone() {
+        let counts = tensor(&[(0, 0, 0, 8.0), (1, 0, 0, 3.0), (0, 1, 0, 1.0)]);
+        for (recipe, expected) in [
+            ("", [8.0, 3.0, 1.0]),
+            ("log2", [8.0, 3.0, 1.0]),
+            ("sqrt", [8.0, 3.0, 1.0]),
+            ("sqrt,log2", [8.0, 3.0, 1.0]),
+            ("presence", [1.0, 1.0, 1.0]),
+        ] {
+            let recipe: Recipe = recipe.parse().unwrap();
+            let damped = recipe.apply(counts.clone()).unwrap();
+            let values = damped.values().iter().filter(|value| **value != 0.0);
+            assert_eq!(
+                values.map(|value| recipe.undo(*value).round()).collect::<Vec<_>>(),
+                expected,
+                "{recipe}"
+            );
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::count::query::Query;
 use crate::count::recipe::Recipe;
 use crate::count::tally::Tally;
+use crate::model::surprising::Surprising;
 
 /// The version of the file format that is written.
 pub(crate) const FORMAT: u32 = 3;
@@ -73,6 +74,9 @@ pub struct Record {
     pub found: usize,
     /// Number of patterns that were lost in the step.
     pub lost: usize,
+    /// Places whose events are too unlikely for chance, given the steps before: see [`tensornoodl::significant`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub surprises: Vec<Surprising>,
 }
 
 impl Record {

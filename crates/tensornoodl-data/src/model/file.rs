@@ -36,8 +36,7 @@
 //! any number of labels and steps.
 //!
 //! Tensors whose names begin with `section.` are optional; the next word is the name of the section. A reader leaves
-//! out sections and other tensors that it does not know. `section.error_bars`, `section.open_steps` and
-//! `section.surprises` are reserved.
+//! out sections and other tensors that it does not know. `section.error_bars` and `section.open_steps` are reserved.
 //!
 //! The metadata has one entry, `tensornoodl`, a JSON object: `format` is 3, and `kind` is the kind of model, `exact`
 //! or `counts`.

@@ -2,7 +2,9 @@
 
 use std::sync::OnceLock;
 
-use tensornoodl::{Dictionary, Factors, Groups, Learner, ModelKind, Sparse, Step, Tensor};
+use tensornoodl::{
+    Dictionary, Factors, Groups, Learner, ModelKind, Place, Sparse, Step, Tensor, significant,
+};
 
 use crate::count::events::Events;
 use crate::count::query::Query;
@@ -12,6 +14,7 @@ use crate::model::card::{Card, Record};
 use crate::model::choice::model_name;
 use crate::model::evidence::{Evidence, Rung};
 use crate::model::identity::{Archived, Identities, Identity};
+use crate::model::surprising::Surprising;
 
 /// Patterns and factors, with their labels and history.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,6 +110,10 @@ impl Model {
     /// [`Error::Tensor`] if the learner refuses the tensor or is stopped. The model is then unchanged.
     pub fn learn(&mut self, tensor: &Tensor<'_>) -> Result<Step, Error> {
         let (before, last_seen) = (self.learner.dictionary().clone(), self.learner.last_seen());
+        let surprises = match self.learner.kind() {
+            ModelKind::Exact => Vec::new(),
+            ModelKind::Counts => self.learner.surprises(tensor, |value| self.card.recipe.undo(value))?,
+        };
         let step = self.learner.learn(tensor)?;
         self.follow(&step, &before, &last_seen);
         if !step.lost.is_empty() {
@@ -119,6 +126,7 @@ impl Model {
         self.blocks = step.codes.untangle_blocks(&**self.learner.team(), blocks(self.learner.kind()));
         self.factors.push(self.blocks.remove(0));
         self.groups = OnceLock::new();
+        let labels = [&self.card.features[..], &self.card.rows, &self.card.cols];
         self.card.history.push(Record {
             fibers: step.fibers,
             fit: step.fit,
@@ -128,8 +136,32 @@ impl Model {
             patterns: self.learner.dictionary().patterns(),
             found: step.found,
             lost: step.lost.len(),
+            surprises: significant(&surprises).iter().map(|it| Surprising::new(it, labels, true)).collect(),
         });
         Ok(step)
+    }
+
+    /// Returns how unlikely the events of each place of a tensor are as those of the next step, the worst place first: see
+    /// [`Learner::surprises`]. `rows` and `cols` are the labels of the tensor, which has the features of the model. The
+    /// model does not change.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] if the model is exact, or if the learner refuses the tensor.
+    pub fn surprises(
+        &self,
+        tensor: &Tensor<'_>,
+        rows: &[String],
+        cols: &[String],
+    ) -> Result<Vec<Surprising>, Error> {
+        let mut card = self.card.clone();
+        let [rows, cols] = card.place(rows, cols);
+        let known = |place: &Place| Place { row: rows[place.row as usize], col: cols[place.col as usize] };
+        let places: Vec<Place> = tensor.places().iter().map(known).collect();
+        let tensor = tensor.moved(card.rows.len(), card.cols.len(), places)?;
+        let all = self.learner.surprises(&tensor, |value| card.recipe.undo(value))?;
+        let labels = [&card.features[..], &card.rows, &card.cols];
+        let count = significant(&all).len();
+        Ok(all.iter().enumerate().map(|(at, it)| Surprising::new(it, labels, at < count)).collect())
     }
 
     /// Gives the found patterns of a step identities, and archives the lost ones. `before` and `last_seen` are the

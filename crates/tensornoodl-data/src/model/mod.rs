@@ -12,4 +12,5 @@ pub(crate) mod groups;
 pub(crate) mod identity;
 pub(crate) mod learn;
 pub(crate) mod stability;
+pub(crate) mod surprising;
 pub(crate) mod verdict;

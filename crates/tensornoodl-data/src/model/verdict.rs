@@ -399,6 +399,7 @@ mod tests {
             patterns: 1,
             found: 0,
             lost: 0,
+            surprises: Vec::new(),
         };
         model.card.history = explained.iter().map(record).collect();
         model

@@ -46,6 +46,11 @@ impl Sparse {
         self.starts.extend(other.starts[1..].iter().map(|start| offset + start));
     }
 
+    /// Replaces every stored value.
+    pub(crate) fn replace(&mut self, value: impl Fn(f64) -> f64) {
+        self.entries.iter_mut().for_each(|entry| entry.1 = value(entry.1));
+    }
+
     /// Returns the matrix of the columns with these numbers, in this order.
     pub(crate) fn gather(&self, columns: &[usize]) -> Sparse {
         let mut starts = Vec::with_capacity(columns.len() + 1);

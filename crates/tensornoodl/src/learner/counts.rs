@@ -12,6 +12,7 @@ use crate::data::sparse::Sparse;
 use crate::data::tensor::{Tensor, check_distinct};
 use crate::discover::counts::groups::Groups;
 use crate::discover::counts::hidden::CountFibers;
+use crate::discover::counts::pool::keep_places;
 use crate::discover::counts::{CountDiscovery, Growth, count_fibers, gather};
 use crate::discover::params::DiscoverParams;
 use crate::encode::counts::CountCoder;
@@ -23,6 +24,8 @@ use crate::parallel::team::{agree, first_error};
 use crate::params::{ModelKind, Passes};
 use crate::shape::{Place, Shape};
 use crate::stop::Stop;
+use crate::surprise::judge::{Judge, Surprise};
+use crate::surprise::past::StepFibers;
 use crate::update::counts::{CodedFiber, EventSums, MOST_EVENTS, Statistics};
 
 /// Number of fibers whose codes are computed before they are added up.
@@ -108,7 +111,7 @@ impl Counts {
             moved = Some(statistics);
         };
         // No function below this line can fail.
-        let fibers = gather(&*common.team.0, pass.fibers);
+        let (fibers, _) = gather(&*common.team.0, pass.fibers);
         let mean = statistics.mean();
         let m = dictionary.patterns();
         let mut step = Step {
@@ -172,7 +175,7 @@ impl Counts {
         tensor: &Tensor<'_>,
     ) -> Result<(), Error> {
         let own = agree(&*common.team.0, count_fibers(tensor))?;
-        let fibers = gather(&*common.team.0, own);
+        let (fibers, _) = gather(&*common.team.0, own);
         if fibers.len() == 0 || self.discovery.last_step() > common.steps {
             return Ok(());
         }
@@ -193,6 +196,34 @@ impl Counts {
         let fibers = count_fibers(tensor)?;
         let codes = encode_all(&coder, &fibers, stop);
         Ok(Codes::at(ModelKind::Counts, codes, fibers.places, tensor.shape()))
+    }
+
+    /// Looks at all places of a tensor, as if it were the next step. `undamp` returns the count that a value stands for.
+    pub(crate) fn surprises(
+        &self,
+        common: &Common,
+        tensor: &Tensor<'_>,
+        undamp: impl Fn(f64) -> f64,
+    ) -> Result<Vec<Surprise>, Error> {
+        let own = agree(&*common.team.0, count_fibers(tensor))?;
+        let (fibers, zeros) = gather(&*common.team.0, own);
+        let pool = &self.discovery.pool;
+        let zeros = zeros.max(pool.zeros);
+        let step_fibers = |fibers: &CountFibers| {
+            let learned = keep_places(fibers, zeros);
+            let mut counts = learned.clone();
+            counts.fibers.replace(|value| undamp(value).round().max(1.0));
+            StepFibers { learned, counts }
+        };
+        let before = pool.steps.iter().filter(|step| step.0 <= common.steps);
+        let steps: Vec<StepFibers> = before.map(|step| step_fibers(&step.1)).collect();
+        let judge = Judge {
+            coder: &CountCoder::new(&common.dictionary, &self.statistics.shares()),
+            mean: &self.statistics.mean(),
+            seed: self.discovery.params.seed,
+            step: common.steps + 1,
+        };
+        Ok(judge.judge(&steps, &step_fibers(&fibers).counts, zeros, &*common.team.0))
     }
 
     /// The groups of rows and cols that share patterns in the latest steps.

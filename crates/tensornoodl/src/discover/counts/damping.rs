@@ -71,7 +71,8 @@ pub fn compare_tables(
     stop: &Stop,
 ) -> Result<TableComparison, Error> {
     let own: Result<Vec<CountFibers>, Error> = tables.iter().map(count_fibers).collect();
-    let fibers: Vec<CountFibers> = agree(team, own)?.into_iter().map(|fibers| gather(team, fibers)).collect();
+    let fibers: Vec<CountFibers> =
+        agree(team, own)?.into_iter().map(|fibers| gather(team, fibers).0).collect();
     // All tables get the number of patterns of the first one.
     let first = fibers.first().filter(|fibers| fibers.len() > 0);
     let (patterns, rungs) = match count {

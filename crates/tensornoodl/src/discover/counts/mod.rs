@@ -52,7 +52,7 @@ const REFINED: f64 = 1e-3;
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct CountDiscovery {
     pub(crate) params: DiscoverParams,
-    pool: Pool,
+    pub(crate) pool: Pool,
     /// Number of events that joined the pool since the last test.
     new_events: f64,
     /// The significance of the last test, in standard errors. A finding must come twice.
@@ -321,8 +321,8 @@ fn past_of_pool(fibers: &CountFibers, rows: &FeatureRows, statistics: &[f64]) ->
 }
 
 /// Gathers the fibers of all ranks on every rank, ordered by place. If they have too many cells, only places are taken
-/// whose hash has enough leading zero bits. The result is the same for any number of ranks.
-pub(crate) fn gather(team: &dyn Team, own: CountFibers) -> CountFibers {
+/// whose hash has enough leading zero bits; returns how many are enough. The result is the same for any number of ranks.
+pub(crate) fn gather(team: &dyn Team, own: CountFibers) -> (CountFibers, u32) {
     let zeros_of: Vec<u32> = own.places.iter().map(|place| place.hash().leading_zeros()).collect();
     let cells = |zeros: u32| -> i64 {
         let kept = own.fibers.columns().zip(&zeros_of).filter(|(_, own)| **own >= zeros);
@@ -334,7 +334,7 @@ pub(crate) fn gather(team: &dyn Team, own: CountFibers) -> CountFibers {
     let mut all = CountFibers::new(own.fibers.rows());
     message::gather(team, pool::keep_places(&own, zeros)).iter().for_each(|fibers| all.append(fibers));
     all.sort();
-    all
+    (all, zeros)
 }
 
 /// The fibers of a tensor that have events.

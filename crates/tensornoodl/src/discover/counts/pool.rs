@@ -23,11 +23,11 @@ pub(crate) const TESTS_PER_POOL: f64 = 6.0;
 pub(crate) struct Pool {
     features: usize,
     /// The latest steps: number and fibers.
-    steps: VecDeque<(u64, CountFibers)>,
+    pub(crate) steps: VecDeque<(u64, CountFibers)>,
     /// Whether the pool has all fibers of all steps so far.
     complete: bool,
     /// Only places whose hash has this many leading zero bits are kept.
-    zeros: u32,
+    pub(crate) zeros: u32,
 }
 
 impl Pool {
@@ -50,6 +50,12 @@ impl Pool {
     /// n, the number of features.
     pub(crate) fn features(&self) -> usize {
         self.features
+    }
+
+    /// Forgets all fibers.
+    pub(crate) fn clear(&mut self) {
+        self.steps.clear();
+        self.complete = false;
     }
 
     /// Whether the pool has all fibers of all steps so far.
