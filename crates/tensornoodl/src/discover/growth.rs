@@ -332,7 +332,7 @@ impl Discovery {
     }
 
     /// Decides which of the patterns that are due stay, are replaced, or are lost.
-    fn decide(&mut self, dictionary: &Dictionary, mut due: Due) -> Review {
+    fn decide(&mut self, dictionary: &Dictionary, due: Due) -> Review {
         let search = self.search(dictionary.values(), self.scale);
         let confirmed = search.confirmed(&due.fibers, &due.patterns);
         let rate = |record: &PatternRecord| record.fibers.max(1) as f64 / self.fibers.max(1) as f64;
@@ -345,8 +345,10 @@ impl Discovery {
                 review.replaced.push((pattern, column));
             }
         }
-        due.patterns.dedup();
-        review.lost.extend(due.patterns.into_iter().filter(|&pattern| !confirmed[pattern]));
+        let mut doubtful = due.patterns.clone();
+        doubtful.dedup();
+        doubtful.retain(|&pattern| !confirmed[pattern]);
+        review.lost = search.dispensable(&due.fibers, &due.patterns, &doubtful);
         // A replaced pattern changes what other patterns explain: all patterns on probation are reviewed again soon.
         if !review.replaced.is_empty() {
             let on_probation = self.records.iter_mut().filter(|record| record.probation.is_some());
