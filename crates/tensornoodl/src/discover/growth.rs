@@ -132,6 +132,13 @@ impl Discovery {
         self.pool.len()
     }
 
+    /// The length of the shortest residual that counts as noise. It is 0 for data that follows the model: each fiber
+    /// shows its own noise, however short. Other data has fibers of few events, which a pattern of a single feature fits
+    /// exactly. Without a bound such fibers would outweigh all others, and patterns would shrink to single features.
+    pub(crate) fn shortest_noise(&self) -> f64 {
+        self.scale.filter(|_| self.params.min_length > 0.0).map_or(0.0, |scale| scale.noise)
+    }
+
     /// Evidence of each pattern.
     pub(crate) fn evidence(&self) -> Vec<f64> {
         self.records.iter().map(|record| record.evidence).collect()

@@ -510,11 +510,11 @@ impl Search {
         let patterns = kept.flat_map(|i| self.pattern(i).to_vec()).collect();
         let others = Search::new(self.n, patterns, self.scale, 0, 0).encode(fibers, None);
         let all = self.encode(fibers, None);
-        let by_chance = (1.0 + 2.0 * (self.count() as f64).ln()) / self.n as f64;
+        let by_chance = 1.0 / self.n as f64;
         let (mut sum, mut squares) = (0.0, 0.0);
         for (other, own) in others.residual_lengths.iter().zip(&all.residual_lengths) {
             let (other, own) = ((*other as f64).powi(2), (*own as f64).powi(2));
-            let lost = other - own - by_chance.min(1.0) * own;
+            let lost = other - own - by_chance * own;
             sum += lost;
             squares += lost * lost;
         }
