@@ -274,7 +274,7 @@ impl Discovery {
     /// Reviews the patterns on probation, after tensor number `step` with this many fibers.
     ///
     /// `activity` has the number of fibers that showed each pattern. A pattern is lost if other patterns now explain
-    /// the fibers that it was found in, or if it has become equal to an older pattern. It is replaced if it turns out
+    /// the fibers that it was found in as well as it does, or if it has become equal to an older pattern. It is replaced if it turns out
     /// to be the sum of two patterns.
     pub(crate) fn review(
         &mut self,
