@@ -17,6 +17,7 @@ mod common;
 mod counts;
 mod exact;
 pub(crate) mod pass;
+mod polish;
 mod sightings;
 mod step;
 
@@ -24,6 +25,7 @@ use std::borrow::Borrow;
 use std::fmt::Display;
 use std::sync::Arc;
 
+pub use crate::learner::polish::Polish;
 pub use crate::learner::step::{Step, Times};
 
 use crate::data::codes::Codes;

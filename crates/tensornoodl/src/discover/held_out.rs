@@ -23,7 +23,7 @@ pub(crate) const MAX_SAMPLE: usize = 2 * MAX_FIBERS;
 pub(crate) const BEYOND: usize = 8;
 
 /// Minimum share of the held-out energy that a further pattern must explain.
-const WORTH: f64 = 0.01;
+pub(crate) const WORTH: f64 = 0.01;
 
 /// What the first patterns of one half of the fibers explain of the other half.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -15,7 +15,7 @@ use crate::error::Error;
 
 /// Data follows the model closely if patterns explain at least this share of the energy, and if at least this share
 /// of the explained fibers needs only a few patterns.
-const CLOSE: f64 = 0.9;
+pub(crate) const CLOSE: f64 = 0.9;
 
 /// Number of further searches with other random numbers.
 pub(crate) const REPEATS: u64 = 4;
