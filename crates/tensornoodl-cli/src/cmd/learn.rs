@@ -474,6 +474,10 @@ impl Run<'_> {
         if let Some(start) = start {
             return Ok(ChosenRecipe { recipe: start.card.recipe.clone(), ..ChosenRecipe::default() });
         }
+        // Damped values are no products of patterns, rows and cols.
+        if self.args.polish && self.args.recipe == RecipeChoice::Auto {
+            return Ok(ChosenRecipe::default());
+        }
         let spinner = Spinner::new("looking whether to damp the counts", self.quiet);
         let tensor = agree(&**self.team, events.tensor(0))?;
         let choice = &self.args.recipe;

@@ -14,7 +14,7 @@
 //! held_out.rs      patterns of one half of the data, tested on the other half
 //! stable.rs        the patterns of data that follows the model only roughly
 //! evidence.rs      evidence for a number of patterns
-//! trilinear.rs     the number of patterns of one dense tensor without negative values
+//! trilinear.rs     the patterns of one dense tensor without negative values
 //! pairs.rs         the pairwise start that the paper refers to, for comparison
 //! counts/          patterns of counts: their number, and new ones along a stream
 //! ```

@@ -1,4 +1,4 @@
-//! The number of patterns of one dense tensor without negative values, such as spectra of mixtures.
+//! The patterns of one dense tensor without negative values, such as spectra of mixtures.
 //!
 //! Fibers of such a tensor have all patterns at once, so that the search, which looks for directions that some fibers
 //! share, cannot tell them apart. But few patterns, rows and cols explain the whole tensor together
@@ -9,7 +9,12 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::data::tensor::Tensor;
 use crate::discover::held_out::WORTH;
-use crate::discover::stable::CLOSE;
+use crate::discover::params::DiscoverParams;
+use crate::discover::search::Search;
+use crate::discover::stable::{CLOSE, energy_floor};
+use crate::discover::start::Start;
+use crate::discover::unit_fibers::UnitFibers;
+use crate::error::Error;
 use crate::params::ModelKind;
 use crate::stop::Stop;
 use crate::untangle::trilinear::{Cell, Trilinear};
@@ -30,17 +35,38 @@ const HIDDEN: u64 = 10;
 const AHEAD: usize = 2;
 
 /// Number of random starts of a fit.
-const TRIES: u64 = 2;
+const TRIES: usize = 2;
 
 /// Maximum number of sweeps of a fit.
 const SWEEPS: usize = 100;
 
-/// Returns the number of patterns that explain a dense tensor without negative values together with their rows and cols.
+/// Finds the patterns that explain a dense tensor without negative values together with their rows and cols.
 ///
-/// It is the smallest number so that each further pattern explains less than one percent of the energy of hidden cells.
-/// None if the tensor is sparse, large or negative, if these patterns explain less than nine tenths of that energy, or if
-/// `stop` was set.
-pub(crate) fn trilinear_patterns(tensor: &Tensor<'_>, seed: u64, stop: &Stop) -> Option<usize> {
+/// Their number is the smallest one so that each further pattern explains less than one percent of the energy of hidden
+/// cells. None if the tensor is sparse, large or negative, or if these patterns explain less than nine tenths of that
+/// energy.
+///
+/// # Errors
+/// [`Error::Parameter`] for a parameter outside its range, [`Error::Stopped`] if `params.stop` ended the search.
+pub(crate) fn find_together(tensor: &Tensor<'_>, params: &DiscoverParams) -> Result<Option<Start>, Error> {
+    params.check()?;
+    let Some(columns) = columns(tensor, params.seed, &params.stop) else { return Ok(None) };
+    if params.stop.is_set() {
+        return Err(Error::Stopped);
+    }
+    let (n, min_length) = (tensor.shape().features, energy_floor(tensor).max(params.min_length));
+    let mut fibers = UnitFibers::new(n);
+    (0..tensor.fibers()).for_each(|fiber| fibers.push(tensor, fiber));
+    fibers.keep_longer(min_length);
+    let single = columns.iter().map(|&a| a as f32).collect();
+    let mut scale = Search::new(n, single, None, 0, params.seed).estimate_scale(&fibers);
+    // As for other data that follows the model only roughly.
+    scale.iter_mut().for_each(|scale| (scale.code, scale.floor) = (min_length, min_length));
+    Start::new(tensor, &columns, &vec![1.0; columns.len() / n], scale, min_length).map(Some)
+}
+
+/// The patterns, column by column and of unit length. Meaningless if `stop` was set.
+fn columns(tensor: &Tensor<'_>, seed: u64, stop: &Stop) -> Option<Vec<f64>> {
     let shape = tensor.shape();
     let lengths = [shape.features, shape.rows, shape.cols];
     let all = lengths.iter().try_fold(1usize, |all, length| all.checked_mul(*length))?;
@@ -59,20 +85,22 @@ pub(crate) fn trilinear_patterns(tensor: &Tensor<'_>, seed: u64, stop: &Stop) ->
         return None;
     }
     let most = lengths.iter().copied().max()?;
-    let (mut taken, mut explained) = (0, 0.0);
+    let (mut best, mut taken, mut explained) = (None, 0, 0.0);
     for patterns in 1..=most {
         if patterns > taken + AHEAD {
             break;
         }
-        let now = 1.0 - hidden_error(&cells, lengths, patterns, &mut rng) / hidden;
-        if stop.is_set() {
-            return None;
-        }
+        let (error, fit) = fit(&cells, lengths, patterns, &mut rng);
+        let now = 1.0 - error / hidden;
         if now >= explained + WORTH * (patterns - taken) as f64 {
-            (taken, explained) = (patterns, now);
+            (best, taken, explained) = (Some(fit), patterns, now);
+        }
+        if stop.is_set() {
+            break;
         }
     }
-    (explained >= CLOSE).then_some(taken)
+    let best = best.filter(|_| explained >= CLOSE)?;
+    Some(best.into_parts(ModelKind::Exact).0)
 }
 
 /// All cells of a tensor, of which some are hidden. Negative values count as 0.
@@ -95,18 +123,19 @@ fn dense_cells(tensor: &Tensor<'_>, rng: &mut ChaCha8Rng) -> Vec<Cell> {
     cells
 }
 
-/// The squared error of hidden cells, by the best of some fits with this many patterns.
-fn hidden_error(cells: &[Cell], lengths: [usize; 3], patterns: usize, rng: &mut ChaCha8Rng) -> f64 {
-    let mut best = (f64::INFINITY, f64::INFINITY);
-    for _ in 0..TRIES {
+/// Returns the best of some fits with this many patterns, and its squared error of hidden cells.
+fn fit(cells: &[Cell], lengths: [usize; 3], patterns: usize, rng: &mut ChaCha8Rng) -> (f64, Trilinear) {
+    let mut try_once = || {
         let mut draw = |length: usize| (0..length * patterns).map(|_| rng.random::<f64>()).collect();
         let mut fit = Trilinear::from_parts(patterns, lengths.map(&mut draw));
         fit.fit(ModelKind::Exact, cells, SWEEPS);
-        let seen = fit.squared_error(cells);
-        if seen < best.0 {
-            let error = |cell: &Cell| (cell.value - fit.expected(cell.at)).powi(2);
-            best = (seen, cells.iter().filter(|cell| cell.hidden).map(error).sum());
-        }
+        (fit.squared_error(cells), fit)
+    };
+    let mut best = try_once();
+    for _ in 1..TRIES {
+        let other = try_once();
+        best = if other.0 < best.0 { other } else { best };
     }
-    best.1
+    let error = |cell: &Cell| (cell.value - best.1.expected(cell.at)).powi(2);
+    (cells.iter().filter(|cell| cell.hidden).map(error).sum(), best.1)
 }
