@@ -11,7 +11,7 @@ use crate::data::tensor::Tensor;
 use crate::discover::held_out::WORTH;
 use crate::discover::params::DiscoverParams;
 use crate::discover::search::Search;
-use crate::discover::stable::{CLOSE, energy_floor};
+use crate::discover::stable::CLOSE;
 use crate::discover::start::Start;
 use crate::discover::unit_fibers::UnitFibers;
 use crate::error::Error;
@@ -54,15 +54,13 @@ pub(crate) fn find_together(tensor: &Tensor<'_>, params: &DiscoverParams) -> Res
     if params.stop.is_set() {
         return Err(Error::Stopped);
     }
-    let (n, min_length) = (tensor.shape().features, energy_floor(tensor).max(params.min_length));
+    let n = tensor.shape().features;
     let mut fibers = UnitFibers::new(n);
     (0..tensor.fibers()).for_each(|fiber| fibers.push(tensor, fiber));
-    fibers.keep_longer(min_length);
+    fibers.keep_longer(params.min_length);
     let single = columns.iter().map(|&a| a as f32).collect();
-    let mut scale = Search::new(n, single, None, 0, params.seed).estimate_scale(&fibers);
-    // As for other data that follows the model only roughly.
-    scale.iter_mut().for_each(|scale| (scale.code, scale.floor) = (min_length, min_length));
-    Start::new(tensor, &columns, &vec![1.0; columns.len() / n], scale, min_length).map(Some)
+    let scale = Search::new(n, single, None, 0, params.seed).estimate_scale(&fibers);
+    Start::new(tensor, &columns, &vec![1.0; columns.len() / n], scale, params.min_length).map(Some)
 }
 
 /// The patterns, column by column and of unit length. Meaningless if `stop` was set.
