@@ -22,6 +22,10 @@ pub(crate) const MAX_SAMPLE: usize = 2 * MAX_FIBERS;
 /// Number of patterns that are tested beyond the significant ones.
 pub(crate) const BEYOND: usize = 8;
 
+/// Data follows the model closely if patterns explain at least this share of the energy, and if at least this share
+/// of the explained fibers needs only a few patterns.
+pub(crate) const CLOSE: f64 = 0.9;
+
 /// Minimum share of the held-out energy that a further pattern must explain.
 pub(crate) const WORTH: f64 = 0.01;
 

@@ -8,10 +8,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::data::tensor::Tensor;
-use crate::discover::held_out::WORTH;
+use crate::discover::held_out::{CLOSE, WORTH};
 use crate::discover::params::DiscoverParams;
 use crate::discover::search::Search;
-use crate::discover::stable::CLOSE;
 use crate::discover::start::Start;
 use crate::discover::unit_fibers::UnitFibers;
 use crate::error::Error;

@@ -9,7 +9,6 @@ use crate::discover::params::DiscoverParams;
 use crate::discover::sample::sample;
 use crate::discover::stable::find_stable;
 use crate::discover::start::Start;
-use crate::discover::trilinear::find_together;
 use crate::error::Error;
 use crate::learner::common::Common;
 use crate::learner::counts::Counts;
@@ -114,12 +113,7 @@ impl Learner {
         discover: DiscoverParams,
         stream: bool,
     ) -> Result<Learner, Error> {
-        // The patterns of a dense tensor are told apart only by what its rows and cols share.
-        let together = match (stream, discover.max_patterns, params.rule) {
-            (false, None, Rule::Adaptive) => find_together(tensor, &discover)?,
-            _ => None,
-        };
-        let found = together.map_or_else(|| find_stable(tensor, &discover), Ok)?;
+        let found = find_stable(tensor, &discover)?;
         let discover = DiscoverParams { min_length: found.min_length, ..discover };
         if found.findings.is_empty() {
             let features = tensor.shape().features;
