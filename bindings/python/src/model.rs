@@ -106,7 +106,7 @@ fn prepare<'a>(
         align(&tensor, features, &card.features)?
     };
     if kind == ModelKind::Counts && clip {
-        let values = tensor.values().iter().map(|value| value.max(0.0)).collect();
+        let values: Vec<f64> = tensor.values().iter().map(|value| value.max(0.0)).collect();
         let clipped = tensornoodl::Tensor::from_fibers(tensor.shape(), values, tensor.places().to_vec())?;
         return Ok((card.recipe.apply(clipped)?, left_out));
     }

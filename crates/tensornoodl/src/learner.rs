@@ -17,7 +17,7 @@ mod common;
 mod counts;
 mod exact;
 pub(crate) mod pass;
-mod polish;
+pub(crate) mod polish;
 mod sightings;
 mod step;
 
@@ -25,7 +25,6 @@ use std::borrow::Borrow;
 use std::fmt::Display;
 use std::sync::Arc;
 
-pub use crate::learner::polish::Polish;
 pub use crate::learner::step::{Step, Times};
 
 use crate::data::codes::Codes;
