@@ -75,14 +75,15 @@ fn distinct(label: String, others: &[String]) -> String {
     names.find(|name| !others.contains(name)).unwrap_or_default()
 }
 
-/// Aligns the features of a tensor with those of the model, checks the values that the counts model gets, and applies
-/// the model's recipe. Returns the tensor, and the number of entries that were left out because the model does not know
+/// Aligns the features of a tensor with those of the model, checks the values that the counts model gets unless `clip` makes
+/// 0 of its negative values, and applies the model's recipe. Returns the tensor, and the number of entries that were left out because the model does not know
 /// their features.
 fn prepare<'a>(
     card: &Card,
     kind: ModelKind,
     tensor: tensornoodl::Tensor<'a>,
     labels: &Labels,
+    clip: bool,
 ) -> Result<(tensornoodl::Tensor<'a>, usize), tensornoodl_data::Error> {
     let features = &labels.names[0];
     let (tensor, left_out) = if !labels.given[0] {
@@ -104,6 +105,11 @@ fn prepare<'a>(
         }
         align(&tensor, features, &card.features)?
     };
+    if kind == ModelKind::Counts && clip {
+        let values: Vec<f64> = tensor.values().iter().map(|value| value.max(0.0)).collect();
+        let clipped = tensornoodl::Tensor::from_fibers(tensor.shape(), values, tensor.places().to_vec())?;
+        return Ok((card.recipe.apply(clipped)?, left_out));
+    }
     if kind == ModelKind::Counts {
         check_counts(&tensor, [&card.features, &labels.names[1], &labels.names[2]])?;
     }
@@ -204,7 +210,7 @@ fn find_learner(
     }
     tensor.with(py, |first| {
         let learner = run(py, options.jobs, &stop, |pool| {
-            let (first, _) = prepare(card, kind, first, &tensor.labels)?;
+            let (first, _) = prepare(card, kind, first, &tensor.labels, false)?;
             let find = || Learner::from_tensor(Arc::new(Solo), &first, params, discover, options.stream);
             Ok(pool.install(find)?)
         })?;
@@ -212,18 +218,27 @@ fn find_learner(
     })
 }
 
+/// Returns the share of the non-zero values of a tensor that are negative.
+fn negative_share(tensor: &tensornoodl::Tensor<'_>) -> f64 {
+    let values = (0..tensor.fibers()).flat_map(|fiber| tensor.entries(fiber)).filter(|entry| entry.1 != 0.0);
+    let (all, below) =
+        values.fold((0, 0), |(all, below), entry| (all + 1, below + usize::from(entry.1 < 0.0)));
+    below as f64 / all.max(1) as f64
+}
+
 /// Learns from a tensor. Rows, cols and the step that are new to the model get their labels in the card. Returns the
-/// number of entries that were left out because the model does not know their features.
+/// number of entries that were left out because the model does not know their features, and what there is to say about the
+/// polish.
 ///
 /// If the step fails, the card may keep the new labels; [`undo_labels`] removes them.
 fn learn_step(
     model: &mut tensornoodl_data::Model,
     tensor: tensornoodl::Tensor<'_>,
     labels: &Labels,
-    params: Params,
+    (params, polish): (Params, bool),
     label: Option<String>,
     pool: &ThreadPool,
-) -> Result<usize, tensornoodl_data::Error> {
+) -> Result<(usize, Option<String>), tensornoodl_data::Error> {
     let card = &mut model.card;
     // An axis without labels has the labels of the model if it has the same length.
     let known_or_given = |axis: usize, known: &Vec<String>| {
@@ -236,7 +251,9 @@ fn learn_step(
     let label = label.unwrap_or_else(|| (card.history.len() + 1).to_string());
     card.steps.push(distinct(label, &card.steps));
     let (all_rows, all_cols) = (card.rows.len(), card.cols.len());
-    let (tensor, left_out) = prepare(card, model.learner.kind(), tensor, labels)?;
+    let kind = model.learner.kind();
+    let negative = if polish { negative_share(&tensor) } else { 0.0 };
+    let (tensor, left_out) = prepare(card, kind, tensor, labels, polish)?;
     let place = |place: &tensornoodl::Place| tensornoodl::Place {
         row: rows[place.row as usize],
         col: cols[place.col as usize],
@@ -245,7 +262,14 @@ fn learn_step(
     model.learner.set_params(params)?;
     let tensor = tensor.moved(all_rows, all_cols, places)?;
     pool.install(|| model.learn(&tensor))?;
-    Ok(left_out)
+    let note = match polish.then(|| pool.install(|| model.polish(&tensor))) {
+        None => None,
+        // The patterns stay as they were learned.
+        Some(Err(error)) => Some(format!("not polished: {error}")),
+        Some(Ok(_)) if negative == 0.0 => None,
+        Some(Ok(_)) => Some(format!("{:.1} % of the values are negative; they count as 0", 100.0 * negative)),
+    };
+    Ok((left_out, note))
 }
 
 /// Removes the labels that a failed step has added to a card that had these numbers of rows and cols.
@@ -302,7 +326,7 @@ impl Model {
     }
 
     /// Learn from a tensor. Return the number of entries that were left out because the model does not know their
-    /// features. If the step fails or is interrupted, the model stays as it was.
+    /// features, and what there is to say about the polish. If the step fails or is interrupted, the model stays as it was.
     #[pyo3(signature = (tensor, options, label=None))]
     fn learn(
         &self,
@@ -310,7 +334,7 @@ impl Model {
         tensor: &Tensor,
         options: Options,
         label: Option<String>,
-    ) -> PyResult<usize> {
+    ) -> PyResult<(usize, Option<String>)> {
         let (params, stop) = (options.params()?, Stop::default());
         let kind = self.read(py, |model| Ok(model.learner.kind()))?;
         options.check_model(kind, "the patterns so far were learned with it")?;
@@ -320,7 +344,7 @@ impl Model {
                 model.learner.set_stop(stop.clone());
                 let params_before = model.learner.params().clone();
                 let (rows, cols) = (model.card.rows.len(), model.card.cols.len());
-                let learned = learn_step(model, input, &tensor.labels, params, label, pool);
+                let learned = learn_step(model, input, &tensor.labels, (params, options.polish), label, pool);
                 if learned.is_err() {
                     model.learner.set_params(params_before).map_err(|error| error.to_string())?;
                     undo_labels(&mut model.card, rows, cols);
@@ -340,7 +364,7 @@ impl Model {
         tensor.with(py, |input| {
             let work = |pool: &ThreadPool| {
                 let model = self.model.read().map_err(|error| error.to_string())?;
-                let prepared = prepare(&model.card, model.learner.kind(), input, &tensor.labels);
+                let prepared = prepare(&model.card, model.learner.kind(), input, &tensor.labels, false);
                 let encode = |tensor: &tensornoodl::Tensor<'_>| model.learner.encode_until(&stop, tensor);
                 Ok(prepared.and_then(|(tensor, left_out)| Ok((pool.install(|| encode(&tensor))?, left_out))))
             };

@@ -26,6 +26,8 @@ pub(crate) struct Options {
     pub(crate) seed: u64,
     /// Whether more tensors follow.
     pub(crate) stream: bool,
+    /// Whether patterns, rows and cols are fitted together after the step.
+    pub(crate) polish: bool,
     /// Number of threads; 0: one for each core.
     pub(crate) jobs: usize,
 }

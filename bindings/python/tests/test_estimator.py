@@ -457,3 +457,25 @@ def test_the_import_loads_only_numpy() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set()" and out.stderr == ""
+
+
+@pytest.mark.parametrize("model", ["exact", "counts"])
+def test_polish_tells_similar_patterns_apart(model):
+    """Spectra of mixtures overlap; patterns, rows and cols together determine them."""
+    random = np.random.default_rng(3)
+
+    def bells(length):
+        at = np.arange(length)[:, None] / length
+        return np.exp(-(((at - np.array([0.3, 0.5, 0.75])) / 0.15) ** 2))
+
+    spectra = bells(40)
+    clean = np.einsum("fi,ji,ki->fjk", spectra, random.random((9, 3)), bells(25))
+    values = clean + 0.01 * random.normal(size=clean.shape)
+    with pytest.warns(UserWarning, match="% of the values are negative; they count as 0"):
+        learned = tn.TensorNOODL(3, model=model, polish=True).fit(100 * values)
+    spectra /= np.linalg.norm(spectra, axis=0)
+    patterns = learned.components_ / np.linalg.norm(learned.components_, axis=1, keepdims=True)
+    assert (patterns @ spectra).max(axis=0).min() > 0.999
+    assert learned.row_factors_.min() >= 0 and learned.col_factors_.min() >= 0
+    with pytest.raises(ValueError, match="polish is True, it must be False for a stream"):
+        tn.TensorNOODL(3, polish=True).fit([values, values])

@@ -557,3 +557,54 @@ fn a_disk_that_is_full_leaves_the_old_model() {
     assert!(fs::symlink_metadata(&device).unwrap().is_symlink());
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 3);
 }
+
+/// Writes mixtures of three bells that overlap, 30 x 8 x 20, of which some values are negative.
+fn mixtures(folder: &Path) -> PathBuf {
+    let bell = |at: usize, length: usize, i: usize| {
+        (-((at as f64 / length as f64 - [0.3, 0.5, 0.75][i]) / 0.15).powi(2)).exp()
+    };
+    let amount = |row: usize, i: usize| ((row * 7 + i * 5) % 11) as f64 / 10.0;
+    let mut text = String::new();
+    for (feature, row, col) in
+        (0..30).flat_map(|f| (0..8).flat_map(move |row| (0..20).map(move |col| (f, row, col))))
+    {
+        let product = |i: usize| bell(feature, 30, i) * amount(row, i) * bell(col, 20, i);
+        let noise = 0.02 * (((feature * 31 + row * 17 + col * 13) % 19) as f64 / 18.0 - 0.5);
+        let value = (0..3).map(product).sum::<f64>() + noise;
+        text += &format!("{} {} {} {value}\n", feature + 1, row + 1, col + 1);
+    }
+    let path = folder.join("mixtures.tns");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn a_dense_array_is_polished_with_both_models() {
+    let folder = folder("a_dense_array_is_polished_with_both_models");
+    let (table, model) = (mixtures(&folder).display().to_string(), folder.join("model.safetensors"));
+    for options in ["", "--model counts --patterns 3"] {
+        let learned = noodl(&format!("learn {table} --polish {options} -o {}", model.display()));
+        assert!(learned.status.success(), "{}", stderr(&learned));
+        assert!(stdout(&learned).starts_with("3 patterns in "), "{}", stdout(&learned));
+        let said = stderr(&learned);
+        assert!(said.contains("noodl: polished in "), "{said}");
+        assert_eq!(said.matches("% of the values are negative; they count as 0").count(), 1, "{said}");
+        let shown = stdout(&noodl(&format!("show {}", model.display())));
+        let factors: Vec<&str> =
+            shown.lines().filter(|line| line.starts_with("  rows") || line.starts_with("  cols")).collect();
+        assert!(factors.len() == 6 && factors.iter().all(|line| !line.contains(" -")), "{shown}");
+    }
+    // Without the polish, the counts model takes whole numbers only.
+    let refused = noodl(&format!("learn {table} --model counts -o {}", model.display()));
+    assert_eq!(refused.status.code(), Some(3), "{}", stderr(&refused));
+    // A stream has no polish.
+    let mail = firm(&folder).display().to_string();
+    let stream = format!("learn {mail} --feature size --row from --col to --step month(time) --polish");
+    let refused = noodl(&format!("{stream} -o {}", model.display()));
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(
+        stderr(&refused).contains("polish is given, it must be left out with --step"),
+        "{}",
+        stderr(&refused)
+    );
+}

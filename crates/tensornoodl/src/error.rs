@@ -122,6 +122,19 @@ pub enum Error {
         /// The number of events.
         events: f64,
     },
+    /// Several groups share a pattern, so that one pair of factors cannot stand for them.
+    #[error(
+        "several groups share pattern {}: its leading group holds {:.0} % of it, and a polish needs at least half; \
+         learn without the polish",
+        pattern + 1,
+        100.0 * share
+    )]
+    SeveralGroups {
+        /// The number of the pattern, from 0.
+        pattern: usize,
+        /// The share of the pattern that its factors hold.
+        share: f64,
+    },
     /// No pattern of a tensor is significant.
     #[error(
         "no significant pattern found; use a number of patterns (--patterns N) to accept the N strongest"

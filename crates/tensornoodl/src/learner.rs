@@ -17,6 +17,7 @@ mod common;
 mod counts;
 mod exact;
 pub(crate) mod pass;
+pub(crate) mod polish;
 mod sightings;
 mod step;
 

@@ -75,7 +75,7 @@ class TensorNOODL:
         ``"counts"``, ``"exact"``, or ``"auto"``: the counts model if the cells of a table count events (``from_events`` with
         ``value="count"``) and the recipe keeps counts (none, or ``log2``, ``sqrt``, ``presence``), otherwise the exact model. The
         values of an array need not count anything, even if they are whole numbers, so ``"auto"`` takes the exact model for arrays.
-        With ``"counts"``, values that are negative or not whole are a ValueError.
+        With ``"counts"``, values that are negative or not whole are a ValueError, unless ``polish`` is True.
     passes
         Passes over each tensor: a number, or ``"auto"`` for as many as improve the patterns. None means 1 in a stream, and ``"auto"``
         for one tensor.
@@ -86,6 +86,10 @@ class TensorNOODL:
         from the data; with ``eta_a`` or ``init`` it is the unit of the data.
     forgetting
         The share of the past that is forgotten with every tensor, at least 0 and below 1; for patterns that drift.
+    polish
+        Whether ``fit`` ends with a fit of patterns, rows and cols together, none of them negative. It is for one tensor in which similar
+        patterns occur in the same fibers, such as spectra of mixtures. Negative values count as 0, and a warning says how many there are.
+        If several groups share a pattern, a warning says that the patterns stay as they were learned.
     recipe
         Transformations that are applied to each tensor first: ``log2``, ``sqrt``, ``presence``, ``scale``, ``center``, separated by
         commas. None means no transformation, or the recipe of ``init``. The counts model takes the first three.
@@ -136,6 +140,7 @@ class TensorNOODL:
         tau: float = 0.1,
         code_floor: float = 1.0,
         forgetting: float = 0.0,
+        polish: bool = False,
         recipe: str | None = None,
         dims: tuple[str, str, str] | None = None,
         init: Any = None,
@@ -152,6 +157,7 @@ class TensorNOODL:
         self.tau = tau
         self.code_floor = code_floor
         self.forgetting = forgetting
+        self.polish = polish
         self.recipe = recipe
         self.dims = dims
         self.init = init
@@ -190,10 +196,12 @@ class TensorNOODL:
         for tensor in self._with_progress(tensors, count):
             if model is None:
                 model = self._begin(tensor, X if isinstance(X, Events) else None, given)
-            left_out = model.learn(tensor, given, tensor.step if stream else "all")
+            left_out, note = model.learn(tensor, given, tensor.step if stream else "all")
             # Set after the first step, so that a ``fit`` that fails does not discard the earlier model.
             self._model = model
             _warn_of_left_out(left_out)
+            if note is not None:
+                warnings.warn(note, stacklevel=3)
             if self.callback is not None:
                 record = model.last()
                 assert record is not None
@@ -241,6 +249,7 @@ class TensorNOODL:
             tau=self.tau,
             code_floor=self.code_floor,
             forgetting=self.forgetting,
+            polish=self.polish,
             random_state=self.random_state,
             n_jobs=self.n_jobs,
             stream=stream,

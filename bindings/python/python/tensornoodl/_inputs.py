@@ -271,11 +271,14 @@ def options(
     n_jobs: int | None,
     stream: bool,
     name: str,
+    polish: bool = False,
 ) -> dict[str, Any]:
     """Return the parameters as the core takes them; ``name`` is the name of the parameter ``patterns`` in messages."""
     if not isinstance(model, str):
         raise TypeError(f"model is {model!r}, it must be 'auto', 'counts' or 'exact'")
     count = None if isinstance(patterns, str) and patterns == "auto" else _count(name, patterns)
+    if polish and stream:
+        raise ValueError("polish is True, it must be False for a stream: rows and cols change from step to step; use fit with one tensor")
     if passes is None:
         # A single tensor is passed over until the patterns no longer improve.
         pass_count = 1 if stream else None if eta_a is None else 100
@@ -292,6 +295,7 @@ def options(
         "forgetting": _real("forgetting", forgetting),
         "seed": seed_of(random_state),
         "stream": stream,
+        "polish": bool(polish),
         "jobs": jobs_of(n_jobs),
     }
 

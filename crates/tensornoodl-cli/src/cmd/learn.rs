@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use tensornoodl::discover::search_bytes;
 use tensornoodl::parallel::agree;
 use tensornoodl::{
-    Dictionary, DiscoverParams, Error, Learner, ModelKind, Params, Passes, Rule, Stop, Team, Tensor,
+    Dictionary, DiscoverParams, Error, Learner, ModelKind, Params, Passes, Polish, Rule, Stop, Team, Tensor,
 };
 use tensornoodl_cli::memory;
 use tensornoodl_cli::model::{write_note, write_verdict};
@@ -91,6 +91,11 @@ pub(crate) struct Args {
     /// It takes K + 2 times as long.
     #[arg(long, value_name = "K", conflicts_with = "start_model")]
     stability: Option<usize>,
+    /// After learning, fit patterns, rows and cols together to the table, none of them negative: for one tensor in which
+    /// similar patterns occur in the same fibers, such as spectra of mixtures. Negative values count as 0. With --model
+    /// counts, values need not be whole numbers then.
+    #[arg(long)]
+    polish: bool,
     /// Also write the model after every STEPS steps, at least 1.
     #[arg(long, value_name = "STEPS")]
     checkpoint_every: Option<usize>,
@@ -277,6 +282,10 @@ pub(crate) fn learn(
     run.check()?;
     let stop = stop_on_signals()?;
     let (mut events, query, start) = run.read()?;
+    if args.polish && events.steps.is_some() {
+        let rule = "left out with --step: rows and cols of a stream change from step to step";
+        return Err(wrong("polish", "given", rule).into());
+    }
     // Memory for a tensor and for its copy after the recipe, and for the search.
     memory::check_all(&**team, 2.0 * events.bytes() + search_bytes(events.shape().features))?;
     let mut model = if args.resume && exists(&**team, &args.output) {
@@ -285,7 +294,7 @@ pub(crate) fn learn(
         if let (Some(path), Some(start)) = (&args.start_model, &start) {
             align(&**team, &mut events, start, path)?;
         }
-        let kind = run.choose_model(&events, &query, start.as_ref())?;
+        let kind = run.choose_model(&mut events, &query, start.as_ref())?;
         let chosen = run.choose_recipe(&events, kind, start.as_ref(), &stop)?;
         let learner = run.first_patterns(&events, &chosen, kind, stop.clone())?;
         let table = args.table.name();
@@ -300,6 +309,9 @@ pub(crate) fn learn(
     model.learner.set_stop(stop.clone());
     model.learner.join(Arc::clone(team));
     run.steps(&mut model, &events, each)?;
+    if args.polish {
+        run.polish(&mut model, &events)?;
+    }
     run.save(&model)?;
     if let Some(seeds) = args.stability {
         run.measure_stability(&mut model, &events, seeds, &stop)?;
@@ -374,7 +386,7 @@ impl Run<'_> {
     /// Chooses the model, and says which one and why.
     fn choose_model(
         &self,
-        events: &Events,
+        events: &mut Events,
         query: &Query,
         start: Option<&Model>,
     ) -> anyhow::Result<ModelKind> {
@@ -385,7 +397,11 @@ impl Run<'_> {
             (.., choice) => choice.resolve(query, &args.recipe.given()),
         };
         if kind == ModelKind::Counts {
-            agree(&**self.team, events.check_counts())?;
+            if args.polish {
+                self.clip(events)?;
+            } else {
+                agree(&**self.team, events.check_counts())?;
+            }
             if args.eta_a.is_some() {
                 return Err(wrong(
                     "eta_a",
@@ -401,6 +417,55 @@ impl Run<'_> {
         Ok(kind)
     }
 
+    /// Leaves out negative values, which the counts model does not take, and says how many.
+    fn clip(&self, events: &mut Events) -> anyhow::Result<()> {
+        let mut counts = [events.cells() as i64, 0];
+        counts[1] = events.clip() as i64;
+        self.team.sum(&mut counts);
+        if counts[1] > 0 && !self.quiet {
+            let share = 100.0 * counts[1] as f64 / counts[0] as f64;
+            writeln!(io::stderr(), "noodl: {share:.1} % of the values are negative; they count as 0")?;
+        }
+        Ok(())
+    }
+
+    /// Fits patterns, rows and cols together to the table, and says how well. A model whose patterns are shared by several
+    /// groups stays as it is.
+    fn polish(&self, model: &mut Model, events: &Events) -> anyhow::Result<()> {
+        let tensor = model.card.recipe.apply_in(&**self.team, agree(&**self.team, events.tensor(0))?)?;
+        let spinner = Spinner::new("polishing", self.quiet);
+        let polished = model.polish(&tensor);
+        spinner.finish();
+        let polish = match polished {
+            Err(DataError::Tensor(error @ Error::SeveralGroups { .. })) => {
+                if self.writes {
+                    writeln!(io::stderr(), "noodl: not polished: {error}")?;
+                }
+                return Ok(());
+            }
+            polished => polished?,
+        };
+        let explained = 1.0 - polish.fit * polish.fit;
+        if self.args.json && self.writes {
+            let Polish { sweeps, negative, .. } = polish;
+            let line = serde_json::json!({
+                "type": "polish", "sweeps": sweeps, "explained": explained, "negative": negative
+            });
+            writeln!(io::stdout().lock(), "{line}")?;
+        } else if !self.quiet {
+            let (sweeps, share) = (polish.sweeps, 100.0 * explained);
+            writeln!(
+                io::stderr(),
+                "noodl: polished in {sweeps} sweeps; patterns, rows and cols together explain {share:.2} % of the table"
+            )?;
+            if polish.negative > 0.0 {
+                let negative = 100.0 * polish.negative;
+                writeln!(io::stderr(), "noodl: {negative:.1} % of the values are negative; they count as 0")?;
+            }
+        }
+        Ok(())
+    }
+
     /// Chooses the recipe, and says which one and why if that was left to the program.
     fn choose_recipe(
         &self,
@@ -411,6 +476,10 @@ impl Run<'_> {
     ) -> anyhow::Result<ChosenRecipe> {
         if let Some(start) = start {
             return Ok(ChosenRecipe { recipe: start.card.recipe.clone(), ..ChosenRecipe::default() });
+        }
+        // Damped values are no products of patterns, rows and cols.
+        if self.args.polish && self.args.recipe == RecipeChoice::Auto {
+            return Ok(ChosenRecipe::default());
         }
         let spinner = Spinner::new("looking whether to damp the counts", self.quiet);
         let tensor = agree(&**self.team, events.tensor(0))?;
@@ -552,7 +621,15 @@ impl Run<'_> {
         };
         learner.join(Arc::clone(self.team));
         for step in 0..model.card.history.len() {
-            learner.learn(&tensor(step)?)?;
+            let tensor = tensor(step)?;
+            let learned = learner.learn(&tensor)?;
+            if self.args.polish {
+                let factors = learned.codes.untangle_blocks(&**self.team, 1).remove(0);
+                match learner.polish(&tensor, &factors) {
+                    Err(Error::SeveralGroups { .. }) => {}
+                    polished => drop(polished?),
+                }
+            }
         }
         Ok(Some(learner.dictionary().clone()).filter(|found| found.patterns() > 0))
     }

@@ -69,6 +69,13 @@ impl Events {
         self.cells.iter().map(|cell| cell.1).sum()
     }
 
+    /// Leaves out the cells with negative values, so that these values count as 0. Returns how many there are.
+    pub fn clip(&mut self) -> usize {
+        let before = self.cells.len();
+        self.cells.retain(|cell| cell.1 >= 0.0);
+        before - self.cells.len()
+    }
+
     /// Replaces the features by those of a model, in the order of the model. Leaves out the cells of all other
     /// features, and returns their number.
     pub fn align(&mut self, names: &[String]) -> usize {

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use tensornoodl::{
-    Dictionary, Factors, Groups, Learner, ModelKind, Place, Sparse, Step, Tensor, significant,
+    Dictionary, Factors, Groups, Learner, ModelKind, Place, Polish, Sparse, Step, Tensor, significant,
 };
 
 use crate::count::events::Events;
@@ -162,6 +162,33 @@ impl Model {
         let labels = [&card.features[..], &card.rows, &card.cols];
         let count = significant(&all).len();
         Ok(all.iter().enumerate().map(|(at, it)| Surprising::new(it, labels, at < count)).collect())
+    }
+
+    /// Fits patterns, rows and cols together to the only tensor that the model has learned from, none of them negative. See
+    /// [`Learner::polish`]. The record of the step stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] if the learner refuses: after more than one step, or if several groups share a pattern. The model
+    /// is then unchanged.
+    pub fn polish(&mut self, tensor: &Tensor<'_>) -> Result<Polish, Error> {
+        let none = Factors { rows: Sparse::new(0), cols: Sparse::new(0), rank_one: Vec::new() };
+        let polish = self.learner.polish(tensor, self.factors.last().unwrap_or(&none))?;
+        if let Some(last) = self.factors.last_mut() {
+            *last = polish.factors.clone();
+        }
+        // The leading group holds all of each pattern.
+        for block in &mut self.blocks {
+            let patterns = block.rank_one.len();
+            let empty = |rows: usize| {
+                let mut empty = Sparse::new(rows);
+                (0..patterns).for_each(|_| empty.push(&[]));
+                empty
+            };
+            let (rows, cols) = (empty(block.rows.rows()), empty(block.cols.rows()));
+            *block = Factors { rows, cols, rank_one: vec![0.0; patterns] };
+        }
+        self.groups = OnceLock::new();
+        Ok(polish)
     }
 
     /// Gives the found patterns of a step identities, and archives the lost ones. `before` and `last_seen` are the

@@ -132,6 +132,13 @@ impl Discovery {
         self.pool.len()
     }
 
+    /// The length of the shortest residual that counts as noise. It is 0 for data that follows the model: each fiber
+    /// shows its own noise, however short. Other data has fibers of few events, which a pattern of a single feature fits
+    /// exactly. Without a bound such fibers would outweigh all others, and patterns would shrink to single features.
+    pub(crate) fn shortest_noise(&self) -> f64 {
+        self.scale.filter(|_| self.params.min_length > 0.0).map_or(0.0, |scale| scale.noise)
+    }
+
     /// Evidence of each pattern.
     pub(crate) fn evidence(&self) -> Vec<f64> {
         self.records.iter().map(|record| record.evidence).collect()
@@ -267,7 +274,7 @@ impl Discovery {
     /// Reviews the patterns on probation, after tensor number `step` with this many fibers.
     ///
     /// `activity` has the number of fibers that showed each pattern. A pattern is lost if other patterns now explain
-    /// the fibers that it was found in, or if it has become equal to an older pattern. It is replaced if it turns out
+    /// the fibers that it was found in as well as it does, or if it has become equal to an older pattern. It is replaced if it turns out
     /// to be the sum of two patterns.
     pub(crate) fn review(
         &mut self,
@@ -332,7 +339,7 @@ impl Discovery {
     }
 
     /// Decides which of the patterns that are due stay, are replaced, or are lost.
-    fn decide(&mut self, dictionary: &Dictionary, mut due: Due) -> Review {
+    fn decide(&mut self, dictionary: &Dictionary, due: Due) -> Review {
         let search = self.search(dictionary.values(), self.scale);
         let confirmed = search.confirmed(&due.fibers, &due.patterns);
         let rate = |record: &PatternRecord| record.fibers.max(1) as f64 / self.fibers.max(1) as f64;
@@ -345,8 +352,10 @@ impl Discovery {
                 review.replaced.push((pattern, column));
             }
         }
-        due.patterns.dedup();
-        review.lost.extend(due.patterns.into_iter().filter(|&pattern| !confirmed[pattern]));
+        let mut doubtful = due.patterns.clone();
+        doubtful.dedup();
+        doubtful.retain(|&pattern| !confirmed[pattern]);
+        review.lost = search.dispensable(&due.fibers, &due.patterns, &doubtful);
         // A replaced pattern changes what other patterns explain: all patterns on probation are reviewed again soon.
         if !review.replaced.is_empty() {
             let on_probation = self.records.iter_mut().filter(|record| record.probation.is_some());

@@ -22,8 +22,12 @@ pub(crate) const MAX_SAMPLE: usize = 2 * MAX_FIBERS;
 /// Number of patterns that are tested beyond the significant ones.
 pub(crate) const BEYOND: usize = 8;
 
+/// Data follows the model closely if patterns explain at least this share of the energy, and if at least this share
+/// of the explained fibers needs only a few patterns.
+pub(crate) const CLOSE: f64 = 0.9;
+
 /// Minimum share of the held-out energy that a further pattern must explain.
-const WORTH: f64 = 0.01;
+pub(crate) const WORTH: f64 = 0.01;
 
 /// What the first patterns of one half of the fibers explain of the other half.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -14,6 +14,7 @@
 //! held_out.rs      patterns of one half of the data, tested on the other half
 //! stable.rs        the patterns of data that follows the model only roughly
 //! evidence.rs      evidence for a number of patterns
+//! trilinear.rs     the patterns of one dense tensor without negative values
 //! pairs.rs         the pairwise start that the paper refers to, for comparison
 //! counts/          patterns of counts: their number, and new ones along a stream
 //! ```
@@ -32,6 +33,7 @@ pub(crate) mod scale;
 pub(crate) mod search;
 pub(crate) mod stable;
 pub(crate) mod start;
+pub(crate) mod trilinear;
 pub(crate) mod unexplained;
 pub(crate) mod unit_fibers;
 

@@ -58,6 +58,9 @@ const MAX_COSINE_NEW: f32 = 0.5;
 /// A pattern is redundant if other patterns explain all but this part of its length.
 const REDUNDANT_RESIDUAL: f32 = 0.35;
 
+/// A pattern may go if its fibers lose at most this without it, in standard errors.
+const MAX_LOSS: f64 = 1.0;
+
 /// A dictionary that grows while it is fitted to fibers.
 pub(crate) struct Search {
     /// Number of features.
@@ -471,6 +474,51 @@ impl Search {
                 (0..unexplained.len()).any(|at| unexplained[..at].iter().any(|&b| alike(unexplained[at], b)));
         }
         confirmed
+    }
+
+    /// Returns those of the `doubtful` patterns that the other patterns can replace, by increasing number.
+    ///
+    /// `shown[f]` is the pattern that fiber f shows. Patterns go one by one, first those that are missed least, so that
+    /// of two patterns that explain the same fibers one stays. A pattern goes only if its fibers, and those of the
+    /// patterns that went before it, are explained as well as by all patterns.
+    pub(crate) fn dispensable(&self, fibers: &UnitFibers, shown: &[usize], doubtful: &[usize]) -> Vec<usize> {
+        let of = |patterns: &[usize]| {
+            let numbers: Vec<usize> =
+                (0..fibers.len()).filter(|&fiber| patterns.contains(&shown[fiber])).collect();
+            let mut chosen = UnitFibers::new(self.n);
+            chosen.take(fibers, &numbers);
+            chosen
+        };
+        let alone = doubtful.iter().map(|&pattern| (self.loss(&of(&[pattern]), &[pattern]), pattern));
+        let mut order: Vec<(f64, usize)> = alone.collect();
+        order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let mut gone = Vec::new();
+        for (_, pattern) in order {
+            gone.push(pattern);
+            if self.loss(&of(&gone), &gone) > MAX_LOSS {
+                gone.pop();
+            }
+        }
+        gone.sort_unstable();
+        gone
+    }
+
+    /// What fibers lose without some patterns: how much longer their squared residuals are, relative to the length of
+    /// each fiber, in standard errors. What a code explains of a residual by chance is no loss.
+    fn loss(&self, fibers: &UnitFibers, without: &[usize]) -> f64 {
+        let kept = (0..self.count()).filter(|i| !without.contains(i));
+        let patterns = kept.flat_map(|i| self.pattern(i).to_vec()).collect();
+        let others = Search::new(self.n, patterns, self.scale, 0, 0).encode(fibers, None);
+        let all = self.encode(fibers, None);
+        let by_chance = 1.0 / self.n as f64;
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for (other, own) in others.residual_lengths.iter().zip(&all.residual_lengths) {
+            let (other, own) = ((*other as f64).powi(2), (*own as f64).powi(2));
+            let lost = other - own - by_chance * own;
+            sum += lost;
+            squares += lost * lost;
+        }
+        if squares > 0.0 { sum / squares.sqrt() } else { 0.0 }
     }
 
     /// Indices of the fibers that the patterns do not explain.

@@ -8,14 +8,11 @@
 
 use crate::data::dictionary::{Dictionary, UnitVector};
 use crate::data::tensor::Tensor;
-use crate::discover::held_out::{agreed, agreeing, shared};
+use crate::discover::held_out::{CLOSE, agreed, agreeing, shared};
 use crate::discover::params::DiscoverParams;
 use crate::discover::start::{Start, find};
+use crate::discover::trilinear::find_together;
 use crate::error::Error;
-
-/// Data follows the model closely if patterns explain at least this share of the energy, and if at least this share
-/// of the explained fibers needs only a few patterns.
-const CLOSE: f64 = 0.9;
 
 /// Number of further searches with other random numbers.
 pub(crate) const REPEATS: u64 = 4;
@@ -24,6 +21,10 @@ pub(crate) const REPEATS: u64 = 4;
 const MIN_SEARCHES: usize = 4;
 
 /// Finds the patterns of a tensor that may follow the model only roughly.
+///
+/// If the tensor is dense and has no negative values but noise, and few patterns explain it together with their rows and
+/// cols, these are the result (`trilinear.rs`), unless the parameters say how many patterns there are. Otherwise the fibers
+/// are searched.
 ///
 /// If the patterns that [`find`] finds explain nine tenths of the energy, and nine of ten explained fibers need only
 /// a few patterns, they are the result. Otherwise only fibers longer than the [`energy_floor`] are searched, and this
@@ -35,6 +36,11 @@ const MIN_SEARCHES: usize = 4;
 /// # Errors
 /// [`Error::Parameter`] for a parameter outside its range, [`Error::Stopped`] if `params.stop` ended the search.
 pub fn find_stable(tensor: &Tensor<'_>, params: &DiscoverParams) -> Result<Start, Error> {
+    if params.max_patterns.is_none()
+        && let Some(together) = find_together(tensor, params)?
+    {
+        return Ok(together);
+    }
     let all = find(tensor, params)?;
     if all.energy >= CLOSE && all.few as f64 >= CLOSE * all.explained as f64 {
         return Ok(all);

@@ -350,7 +350,7 @@ mod tests {
         let (mut scratch, mut sums, mut weights) =
             (Scratch::default(), FiberSums::default(), PassWeights::OnePass);
         let stop = Stop::default();
-        sums.begin(dictionary, params);
+        sums.begin(dictionary, params, 0.0);
         let mut encoding = Encoding::new(dictionary, params, &mut scratch, &stop);
         encoding.first = first;
         let mut sink = StageThree { dictionary, sums: &mut sums, weights: &mut weights, unexplained: None };

@@ -44,7 +44,7 @@ const SETTLED: f64 = 1e-3;
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Counts {
     /// The statistics of all tensors so far.
-    statistics: Statistics,
+    pub(crate) statistics: Statistics,
     /// State of the search for patterns.
     pub(crate) discovery: CountDiscovery,
     /// For each pattern, the mean of its strengths in the steps that showed it, 0 if none has.

@@ -84,7 +84,8 @@ impl Exact {
         let mut valid = common.check_features(shape);
         let diverged = |_| Error::Diverged { step: common.steps + 1 };
         let params = &self.params_in_units_of_data(&common.params);
-        let pass = Pass { params, team: &*common.team.0, stop: &common.stop, shape };
+        let noise = self.discovery.as_ref().map_or(0.0, Discovery::shortest_noise);
+        let pass = Pass { params, team: &*common.team.0, stop: &common.stop, shape, noise };
         let (mut weights, mut passes) = (PassWeights::new(params.passes), PassCounter::new(params.passes));
         let mut times = Times::default();
         // A(t) as the passes over this tensor have moved it so far.

@@ -65,6 +65,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) team: &'a dyn Team,
     pub(crate) stop: &'a Stop,
     pub(crate) shape: Shape,
+    /// The length of the shortest residual that counts as noise.
+    pub(crate) noise: f64,
 }
 
 impl Pass<'_> {
@@ -81,7 +83,7 @@ impl Pass<'_> {
         weights: &mut PassWeights,
         unexplained: Option<&mut UnexplainedFibers>,
     ) -> Result<Encoded, E> {
-        scratch.sums.begin(dictionary, self.params);
+        scratch.sums.begin(dictionary, self.params, self.noise);
         let mut encoding = Encoding::new(dictionary, self.params, &mut scratch.encode, self.stop);
         let mut sink = StageThree { dictionary, sums: &mut scratch.sums, weights, unexplained };
         let outcome =

@@ -4,3 +4,4 @@ pub(crate) mod counts;
 pub(crate) mod factors;
 pub(crate) mod lanczos;
 pub(crate) mod pair;
+pub(crate) mod trilinear;

@@ -84,6 +84,13 @@ impl Statistics {
         Dictionary::with_unit_sums(self.features.len(), columns)
     }
 
+    /// Gives the events of a pattern other shares of features, which sum up to 1.
+    pub(crate) fn set_pattern(&mut self, pattern: usize, shares: &[f64]) {
+        let own = &mut self.patterns[pattern * shares.len()..][..shares.len()];
+        let events: f64 = own.iter().sum();
+        own.iter_mut().zip(shares).for_each(|(own, share)| *own = events * share);
+    }
+
     /// Adds the sums of a tensor, after a share of the past was forgotten.
     pub(crate) fn add(&self, sums: &EventSums, forgetting: f64) -> Statistics {
         let add = |past: &[f64], sum: &dyn Fn(usize) -> i64| -> Vec<f64> {

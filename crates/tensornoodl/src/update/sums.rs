@@ -28,6 +28,8 @@ const SMALL_SUM: usize = 200_000;
 pub(crate) struct FiberSums {
     rule: Rule,
     samples: Samples,
+    /// The length of the shortest residual that counts as noise.
+    noise: f64,
     /// G (n x m).
     gradient: ExactSums,
     /// For each pattern i, `moment_columns` sums. With the paper's step, the sum of |x_if|. With the adaptive step, the
@@ -97,6 +99,7 @@ impl Default for FiberSums {
         FiberSums {
             rule: Rule::Adaptive,
             samples: Samples::All,
+            noise: 0.0,
             gradient: ExactSums::default(),
             moment: ExactSums::default(),
             moment_columns: 0,
@@ -110,8 +113,11 @@ impl Default for FiberSums {
 
 impl FiberSums {
     /// Sets all sums to zero, for a pass over a tensor that is coded with `dictionary`.
-    pub(crate) fn begin(&mut self, dictionary: &Dictionary, params: &Params) {
+    ///
+    /// `noise` is the length of the shortest residual that counts as noise: shorter ones give a fiber no more weight.
+    pub(crate) fn begin(&mut self, dictionary: &Dictionary, params: &Params, noise: f64) {
         self.clear();
+        self.noise = noise;
         let m = dictionary.patterns();
         self.rule = params.rule;
         self.samples = params.samples;
@@ -206,6 +212,7 @@ impl FiberSums {
                     _ if !learned_from => 0.0,
                     Rule::Paper { .. } => 1.0,
                     Rule::Adaptive => {
+                        let residual = residual.max(self.noise.powi(2));
                         weights.keep(wave.offset + fiber, inverse_variance(n, code.len(), energy, residual))
                     }
                 });
