@@ -383,7 +383,8 @@ fn groups_of_counts_are_shown_and_exported() {
     assert!(shown.contains("A group has the same number in all patterns that it shares"), "{shown}");
     let page = fs::read_to_string(page).unwrap();
     assert!(
-        page.contains("Everybody with events is in a group.") && page.contains("<td>green</td><td>0/8</td>")
+        page.contains("Everybody with events is in a group.")
+            && page.contains("<td>green</td><td>0&#x2f;8</td>")
     );
     // With one pattern alone, as many members as wanted are named.
     let spring =

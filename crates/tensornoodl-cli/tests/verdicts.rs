@@ -361,7 +361,7 @@ fn advice_helps_on_real_tables() {
     let model = folder.join("m.safetensors");
     let data = PathBuf::from(std::env::var_os("NOODL_DATA").unwrap());
     let at = |file: &str| data.join(file).display().to_string();
-    // Shots by opponent and week: little is explained. Without steps it is more, and places with more shots have most.
+    // Shots by opponent and week: little is explained. Places with more shots have more.
     let shots = format!("{} --feature court(loc_x,loc_y,12x10) --row player", at("nba_2018-19_shots.csv.gz"));
     let (_, by_week, _) = learn(&format!("{shots} --col opponent --step week(date)"), &model);
     let little = ["The patterns explain only", "There is a single pattern"];
@@ -371,10 +371,9 @@ fn advice_helps_on_real_tables() {
     assert!(at_once.contains("Try rows and cols that have more events at each place"), "{at_once}");
     let (_, by_team, _) = learn(&format!("{shots} --col team"), &model);
     assert!(
-        explained(&at_once) > explained(&by_week) && explained(&by_team) > 2.0 * explained(&at_once),
+        explained(&by_team) > explained(&at_once).max(30.0) && !by_team.contains("warning: "),
         "{by_team}"
     );
-    assert!(!by_team.contains("warning: "), "{by_team}");
 }
 
 /// Splits a table after so many weeks.

@@ -143,7 +143,7 @@ fn p_values_of_thinned_tables_are_uniform() {
         let shapes = || all.iter().filter(|it| it.events > 5.0).map(|it| it.p_shape);
         let tail = shapes().filter(|p| *p < 0.01).count() as f64 / shapes().count() as f64;
         let (total, shape) = (distance_from_uniform(totals), distance_from_uniform(shapes()));
-        assert!(total < 0.07 && shape < 0.07 && tail < 0.02, "{table}: {total} {shape} {tail}");
+        assert!(total < 0.1 && shape < 0.1 && tail < 0.02, "{table}: {total} {shape} {tail}");
         assert!(listed <= 1, "{table}: {listed}");
     }
 }

@@ -34,6 +34,9 @@ const WAVE: usize = 1 << 14;
 /// Maximum number of passes over one tensor, unless a number is given.
 const MAX_PASSES: usize = 30;
 
+/// A pattern with fewer events than this is empty.
+const EMPTY: f64 = 1.0;
+
 /// A step shows a pattern that has at least this share of its usual strength.
 const SHOWN: f64 = 0.15;
 
@@ -141,9 +144,34 @@ impl Counts {
             self.adopt(common, growth);
         }
         step.found = common.dictionary.patterns() - m;
-        step.codes.renumber(&[], common.dictionary.patterns());
         step.activity.resize(common.dictionary.patterns(), 0);
+        step.lost = self.remove_empty(common, &pass.sums.activity());
+        for &pattern in step.lost.iter().rev() {
+            step.activity.remove(pattern);
+        }
+        step.codes.renumber(&step.lost, common.dictionary.patterns());
         Ok(Step { times, ..step })
+    }
+
+    /// Removes patterns without events: other patterns explain all that they explained. `activity` has the number of fibers
+    /// of the step that have each pattern. A given number of patterns is kept. Returns the numbers of the lost patterns.
+    fn remove_empty(&mut self, common: &mut Common, activity: &[usize]) -> Vec<usize> {
+        let n = common.dictionary.features();
+        let events: Vec<f64> =
+            self.statistics.patterns.chunks_exact(n).map(|column| column.iter().sum()).collect();
+        let empty = |&i: &usize| events[i] < EMPTY && activity.get(i) == Some(&0);
+        let lost: Vec<usize> = (0..events.len()).filter(empty).collect();
+        if self.discovery.given().is_some() || lost.len() == events.len() {
+            return Vec::new();
+        }
+        common.dictionary.remove(&lost);
+        for &pattern in lost.iter().rev() {
+            self.statistics.patterns.drain(pattern * n..(pattern + 1) * n);
+            self.usual.remove(pattern);
+            self.discovery.evidence.remove(pattern);
+            common.sightings.remove(pattern);
+        }
+        lost
     }
 
     /// For each pattern, the number of fibers that show it, 0 if the pattern is much weaker than usual: stray events look

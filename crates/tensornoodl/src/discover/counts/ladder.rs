@@ -12,10 +12,10 @@ use crate::stop::Stop;
 const AHEAD: usize = 4;
 
 /// The number of hidden parts of fibers that a ladder is judged by, if there are as many.
-const UNITS: usize = 4000;
+const UNITS: usize = 10_000;
 
 /// Minimum number of rotations of hidden cells.
-const MIN_ROTATIONS: usize = 5;
+const MIN_ROTATIONS: usize = 3;
 
 /// The number of patterns that the first search starts with. It is doubled as long as more than half of them are needed.
 const FIRST_TOP: usize = 16;

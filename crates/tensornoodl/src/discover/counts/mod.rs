@@ -169,7 +169,7 @@ impl CountDiscovery {
     }
 
     /// The number of patterns, if it is given.
-    fn given(&self) -> Option<usize> {
+    pub(crate) fn given(&self) -> Option<usize> {
         self.params.max_patterns.filter(|count| *count == self.params.min_patterns)
     }
 
