@@ -429,10 +429,11 @@ class TensorNOODL:
         group; they are found when they are asked for first, which takes about as long as to find the patterns.
         """
         found = self._fitted_model.groups(self._pattern_index(pattern))
-        return [
-            Group(share, rows, cols, *(known or (None, None, None)), number=number)
-            for number, share, rows, cols, known in found
-        ]
+        groups = []
+        for number, share, rows, cols, known in found:
+            name, others, size = known or (None, None, None)
+            groups.append(Group(share, rows, cols, name, others, size, number))
+        return groups
 
     def leading(self, pattern: int) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
         """Return the rows and the cols that take part in a pattern over all steps, strongest first: label and strength of each."""

@@ -6,12 +6,16 @@ use crate::error::Error;
 use crate::learner::{Learner, Method};
 use crate::parallel::message::gather;
 use crate::parallel::team::{Team, agree};
+use crate::params::ModelKind;
 use crate::untangle::factors::Factors;
 use crate::untangle::trilinear::{Cell, Trilinear};
 
 /// The factors of a pattern must hold at least this share of it. Otherwise several groups share the pattern, and one pair
 /// of factors cannot stand for them.
 const ONE_GROUP: f64 = 0.5;
+
+/// Sweeps of expectation-maximization before those of least squares.
+const FIRST_SWEEPS: usize = 50;
 
 /// The result of [`Learner::polish`].
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +48,10 @@ impl Learner {
         agree(team, self.check_polish(tensor, factors))?;
         let (cells, negative) = cells(team, tensor);
         let mut trilinear = Trilinear::new(&self.common.dictionary, factors);
+        // From a poor start, least squares may set all rows of a pattern to zero, and they would stay there.
+        if kind == ModelKind::Exact {
+            trilinear.fit(ModelKind::Counts, &cells, FIRST_SWEEPS);
+        }
         let sweeps = trilinear.fit(kind, &cells, usize::MAX);
         let energy: f64 = cells.iter().map(|cell| cell.value.powi(2)).sum();
         let error = trilinear.squared_error(&cells);
