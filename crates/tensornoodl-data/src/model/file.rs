@@ -26,7 +26,7 @@
 //! | `section.archive.first` | i64 | the step that found it, from 0 |
 //! | `section.archive.last` | i64 | the last step that showed it, from 0 |
 //! | `section.archive.name` | texts | the names of lost patterns, or empty |
-//! | `section.groups.rows.group`, `section.groups.rows.index` | i64 | for counts: group and row of each entry of `section.groups.rows.value` |
+//! | `section.groups.rows.group`, `section.groups.rows.index` | i64 | for counts, if groups were asked for before: group and row of each entry of `section.groups.rows.value` |
 //! | `section.groups.rows.value` | f64 | the number of events that a row has in a group, in the latest steps |
 //! | `section.groups.cols.group`, ... `section.groups.cols.value` | | as above, for cols |
 //! | `section.groups.share` | f64, m x groups | the share of each group in the events of each pattern |
@@ -178,7 +178,8 @@ impl Model {
         if !self.archive.is_empty() {
             arrays.extend(archive_arrays(&self.archive, dictionary.features()));
         }
-        if let Some(groups) = self.all_groups() {
+        // Groups that nobody has asked for are not searched for: that takes as long as to learn.
+        if let Some(groups) = self.groups.get() {
             arrays.extend(group_arrays(groups));
         }
         let head = Head { format: FORMAT, kind: card.kind.clone() };

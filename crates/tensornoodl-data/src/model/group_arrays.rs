@@ -132,6 +132,8 @@ mod tests {
     #[test]
     fn groups_survive_the_file() {
         let model = model();
+        let without = Model::from_bytes(&model.to_bytes().unwrap(), "m").unwrap();
+        assert!(without.groups.get().is_none() && without.all_groups() == model.all_groups());
         let bytes = model.to_bytes().unwrap();
         let again = Model::from_bytes(&bytes, "m").unwrap();
         assert!(again.groups.get().is_some_and(|groups| groups == model.all_groups().unwrap()));

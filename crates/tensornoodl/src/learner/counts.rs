@@ -263,7 +263,7 @@ impl Counts {
         let (rows, cols) = (length(|place| place.row), length(|place| place.col));
         let shape = Shape { features: common.dictionary.features(), rows, cols };
         let coder = CountCoder::new(&common.dictionary, &self.statistics.shares());
-        // A run that was stopped finds its groups, too, before its model is written.
+        // Groups of a run that was stopped are found, too.
         let codes = encode_all(&coder, &fibers, &Stop::default());
         Groups::find(&Codes::at(ModelKind::Counts, codes, fibers.places, shape), self.discovery.params.seed)
     }
