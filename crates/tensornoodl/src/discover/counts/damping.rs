@@ -26,7 +26,7 @@ use crate::stop::Stop;
 const UNITS: usize = 4000;
 
 /// Maximum number of rotations of hidden cells.
-const MAX_ROTATIONS: usize = 3;
+const MAX_ROTATIONS: usize = 2;
 
 /// How well a damped table predicts where events are, compared with another table.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -109,7 +109,7 @@ fn presence(fibers: &CountFibers, patterns: usize, seed: u64, stop: &Stop) -> Ve
         let cells = HiddenCells::rotation(fibers, seed, rotation);
         let mut fit = Mixture::mean(&cells);
         fit.overfill(&cells, 2 * patterns, seed.wrapping_add(rotation as u64));
-        let fit = fit.merge_down(&cells, patterns).swap_remove(0);
+        let (fit, _) = fit.merge_down(&cells, patterns, |_| ());
         score(&cells, &fit)
     };
     (0..rotations).into_par_iter().map(rotation).collect::<Vec<_>>().concat()

@@ -233,8 +233,9 @@ fn fit(roots: &CountFibers, seed: u64) -> Mixture {
     let most = MOST_GROUPS.min(roots.fibers.rows().saturating_sub(1)).min(roots.len()).max(1);
     let mut top = FIRST_TOP.min(most);
     let count = loop {
-        let ladder =
-            Ladder::climb(roots, seed, &Stop::default(), |cells, seed| from_mean(cells, top, 1, seed));
+        let ladder = Ladder::climb(roots, seed, &Stop::default(), |cells, seed| {
+            from_mean(cells, top, 1, seed, |fit| fit.score(cells)).1
+        });
         let count = ladder.scores[ladder.decide().0].0;
         if 2 * count <= top || top == most {
             break count;
@@ -243,7 +244,7 @@ fn fit(roots: &CountFibers, seed: u64) -> Mixture {
     };
     let cells = HiddenCells::none(roots);
     let attempt = |attempt: u64| {
-        let fit = from_mean(&cells, top, count, seed.wrapping_add(attempt << 32)).swap_remove(0);
+        let (fit, _) = from_mean(&cells, top, count, seed.wrapping_add(attempt << 32), |_| ());
         (fit.log_likelihood(&cells), fit)
     };
     most_likely((0..TRIES).into_par_iter().map(attempt).collect(), &cells)

@@ -75,13 +75,13 @@ fn difference(better: &Score, worse: &Score) -> (f64, f64) {
 }
 
 impl Ladder {
-    /// Fits the patterns of all rungs, with several rotations of hidden cells, and scores them. `fits` returns the fits of
+    /// Fits the patterns of all rungs, with several rotations of hidden cells, and scores them. `rungs` returns the scores of
     /// one rotation, for the same numbers of patterns in each.
     pub(crate) fn climb(
         fibers: &CountFibers,
         seed: u64,
         stop: &Stop,
-        fits: impl Fn(&HiddenCells, u64) -> Vec<Mixture> + Sync,
+        rungs: impl Fn(&HiddenCells, u64) -> Vec<(usize, Vec<f64>)> + Sync,
     ) -> Ladder {
         let all = folds(fibers.fibers.rows());
         let rotations =
@@ -91,8 +91,7 @@ impl Ladder {
                 return Vec::new();
             }
             let cells = HiddenCells::rotation(fibers, seed, rotation);
-            let fits = fits(&cells, seed.wrapping_mul(1009).wrapping_add(rotation as u64));
-            fits.iter().map(|fit| (fit.patterns(), fit.hidden_log_likelihoods(&cells))).collect()
+            rungs(&cells, seed.wrapping_mul(1009).wrapping_add(rotation as u64))
         };
         let rotations: Vec<Vec<(usize, Vec<f64>)>> = (0..rotations).into_par_iter().map(rotation).collect();
         let mut scores: Vec<(usize, Score)> = Vec::new();
@@ -172,7 +171,9 @@ pub(crate) fn number(fibers: &CountFibers, seed: u64, stop: &Stop) -> Option<Num
     let most = (fibers.fibers.rows() - 1).clamp(1, fibers.len().max(1));
     let mut top = FIRST_TOP.min(most);
     loop {
-        let ladder = Ladder::climb(fibers, seed, stop, |cells, seed| from_mean(cells, top, 1, seed));
+        let ladder = Ladder::climb(fibers, seed, stop, |cells, seed| {
+            from_mean(cells, top, 1, seed, |fit| fit.score(cells)).1
+        });
         if stop.is_set() {
             return None;
         }
@@ -194,19 +195,24 @@ pub(crate) fn start(fibers: &CountFibers, count: Option<usize>, seed: u64, stop:
     };
     let cells = HiddenCells::none(fibers);
     let attempt = |attempt: u64| {
-        let mut fits = from_mean(&cells, top.max(taken), taken, seed.wrapping_add(attempt << 32));
-        let fit = fits.swap_remove(0);
+        let (fit, _) = from_mean(&cells, top.max(taken), taken, seed.wrapping_add(attempt << 32), |_| ());
         (fit.log_likelihood(&cells), fit)
     };
     let fit = most_likely((0..TRIES).into_par_iter().map(attempt).collect(), &cells);
     (!stop.is_set()).then_some(Found { fit, rungs, significance })
 }
 
-/// Fits of `top` patterns and fewer, down to `least`.
-pub(crate) fn from_mean(cells: &HiddenCells, top: usize, least: usize, seed: u64) -> Vec<Mixture> {
+/// Fits `top` patterns and fewer, down to `least`: see [`Mixture::merge_down`].
+pub(crate) fn from_mean<R>(
+    cells: &HiddenCells,
+    top: usize,
+    least: usize,
+    seed: u64,
+    judge: impl Fn(&Mixture) -> R,
+) -> (Mixture, Vec<R>) {
     let mut fit = Mixture::mean(cells);
     fit.overfill(cells, top, seed);
-    fit.merge_down(cells, least)
+    fit.merge_down(cells, least, judge)
 }
 
 /// Takes the most likely of several fits, the first of equal ones, and improves it.
@@ -239,8 +245,9 @@ pub(crate) struct Test {
 pub(crate) fn test(fibers: &CountFibers, known: &Known, most: usize, seed: u64) -> Test {
     let m = known.rows.patterns();
     let top = (m + 2 * AHEAD).min(most).max(m);
-    let ladder =
-        Ladder::climb(fibers, seed, &Stop::default(), |cells, seed| from_known(cells, known, top, m, seed));
+    let ladder = Ladder::climb(fibers, seed, &Stop::default(), |cells, seed| {
+        from_known(cells, known, top, m, seed, |fit| fit.score(cells)).1
+    });
     if ladder.scores.is_empty() {
         return Test { further: 0, significance: 0.0, rungs: Vec::new() };
     }
@@ -254,8 +261,7 @@ pub(crate) fn extend(fibers: &CountFibers, known: &Known, further: usize, seed: 
     let least = known.rows.patterns() + further;
     let attempt = |attempt: u64| {
         let top = if further == 0 { least } else { known.rows.patterns() + further.max(2 * AHEAD) };
-        let mut fits = from_known(&cells, known, top, least, seed.wrapping_add(attempt << 32));
-        let fit = fits.swap_remove(0);
+        let (fit, _) = from_known(&cells, known, top, least, seed.wrapping_add(attempt << 32), |_| ());
         (fit.log_likelihood(&cells), fit)
     };
     let tries = if further == 0 { 1 } else { TRIES };
@@ -263,9 +269,16 @@ pub(crate) fn extend(fibers: &CountFibers, known: &Known, further: usize, seed: 
 }
 
 /// Fits with `top` patterns and fewer, down to `least`, that include the known ones.
-fn from_known(cells: &HiddenCells, known: &Known, top: usize, least: usize, seed: u64) -> Vec<Mixture> {
+fn from_known<R>(
+    cells: &HiddenCells,
+    known: &Known,
+    top: usize,
+    least: usize,
+    seed: u64,
+    judge: impl Fn(&Mixture) -> R,
+) -> (Mixture, Vec<R>) {
     let mut fit = Mixture::with_past(cells, known.rows.clone(), known.past.clone());
     fit.iterate(cells, WARM_ITERATIONS);
     fit.overfill(cells, top, seed);
-    fit.merge_down(cells, least)
+    fit.merge_down(cells, least, judge)
 }

@@ -186,6 +186,11 @@ impl Mixture {
         (0..cells.fibers()).map(fiber).sum()
     }
 
+    /// The number of patterns, and the log-likelihood of the hidden events of each fiber.
+    pub(crate) fn score(&self, cells: &HiddenCells) -> (usize, Vec<f64>) {
+        (self.patterns(), self.hidden_log_likelihoods(cells))
+    }
+
     /// For each fiber, the log-likelihood of its hidden events: how its events divide into seen and hidden ones, and the
     /// hidden ones among their cells.
     pub(crate) fn hidden_log_likelihoods(&self, cells: &HiddenCells) -> Vec<f64> {
@@ -263,11 +268,16 @@ impl Mixture {
         *self = Mixture { rows, codes, past, statistics: FeatureRows::new(cells.features, m + 1), ..*self };
     }
 
-    /// Merges patterns until `least` are left, and returns a fit for each number of patterns on the way, from `least` on.
-    /// Where more than 16 patterns are left, some numbers are skipped. Patterns with a past are not merged with each
-    /// other.
-    pub(crate) fn merge_down(mut self, cells: &HiddenCells, least: usize) -> Vec<Mixture> {
-        let mut fits = vec![self.clone()];
+    /// Merges patterns until `least` are left. Returns the last fit, and what `judge` says of the fit for each number of
+    /// patterns on the way, from `least` on. Where more than 16 patterns are left, some numbers are skipped. Patterns with a
+    /// past are not merged with each other.
+    pub(crate) fn merge_down<R>(
+        mut self,
+        cells: &HiddenCells,
+        least: usize,
+        judge: impl Fn(&Mixture) -> R,
+    ) -> (Mixture, Vec<R>) {
+        let mut judged = vec![judge(&self)];
         while self.patterns() > least {
             let m = self.patterns();
             let merges = if m > MERGE_SINGLY { (m / 8).min(m - least) } else { 1 };
@@ -275,10 +285,10 @@ impl Mixture {
                 self.merge();
             }
             self.iterate(cells, MERGE_ITERATIONS);
-            fits.push(self.clone());
+            judged.push(judge(&self));
         }
-        fits.reverse();
-        fits
+        judged.reverse();
+        (self, judged)
     }
 
     /// Merges the two patterns that are most alike: whose events lose least likelihood if they get one pattern.
