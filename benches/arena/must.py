@@ -143,9 +143,7 @@ def stream(arena, pool, lines, name):
         nine(lines, name, mine)
     for peer in STREAM_PEERS:
         theirs = records(pool, arena.stream, [(name, peer, max(m, 1), seed) for seed, m in zip(SEEDS, numbers)])
-        told = [(name, TOLD, max(m, 1), seed, ("train", "halves")) for seed, m in zip(SEEDS, numbers)]
-    mine = records(pool, arena.batch, told)
-    ratios = np.divide(column(mine, "deviances"), column(theirs, "deviances"))
+        ratios = np.divide(column(mine, "deviances"), column(theirs, "deviances"))
         along = [geometric(values) for values in ratios.T]
         told = f"{peer} told our number"
         lines.add(f"{name}: deviance of the next steps / {told}", " ".join(f"{ratio:.2f}" for ratio in along),
