@@ -75,9 +75,9 @@ fn distinct(label: String, others: &[String]) -> String {
     names.find(|name| !others.contains(name)).unwrap_or_default()
 }
 
-/// Aligns the features of a tensor with those of the model, checks the values that the counts model gets unless `clip` makes
-/// 0 of its negative values, and applies the model's recipe. Returns the tensor, and the number of entries that were left out because the model does not know
-/// their features.
+/// Aligns the features of a tensor with those of the model, checks the values that the counts model gets unless
+/// `clip` makes 0 of its negative values, and applies the model's recipe. Returns the tensor, and the number of
+/// entries that were left out because the model does not know their features.
 fn prepare<'a>(
     card: &Card,
     kind: ModelKind,
@@ -227,8 +227,8 @@ fn negative_share(tensor: &tensornoodl::Tensor<'_>) -> f64 {
 }
 
 /// Learns from a tensor. Rows, cols and the step that are new to the model get their labels in the card. Returns the
-/// number of entries that were left out because the model does not know their features, and what there is to say about the
-/// polish.
+/// number of entries that were left out because the model does not know their features, and what there is to say
+/// about the polish.
 ///
 /// If the step fails, the card may keep the new labels; [`undo_labels`] removes them.
 fn learn_step(
@@ -326,7 +326,8 @@ impl Model {
     }
 
     /// Learn from a tensor. Return the number of entries that were left out because the model does not know their
-    /// features, and what there is to say about the polish. If the step fails or is interrupted, the model stays as it was.
+    /// features, and what there is to say about the polish. If the step fails or is interrupted, the model stays as
+    /// it was.
     #[pyo3(signature = (tensor, options, label=None))]
     fn learn(
         &self,
@@ -520,8 +521,8 @@ impl Model {
     }
 
     /// The groups of rows and cols that share a pattern in the last step, or for counts in the latest steps: the number
-    /// and the share of each, its rows with factors, its cols with factors, and the known group that most members belong
-    /// to, with the number of other members and of all members.
+    /// and the share of each, its rows with factors, its cols with factors, and the known group that most members
+    /// belong to, with the number of other members and of all members.
     #[expect(clippy::type_complexity, reason = "a row of a table")]
     fn groups(
         &self,

@@ -39,8 +39,8 @@ pub(crate) type Choice = (ModelKind, String);
 pub(crate) type Pickled<'py, 'a> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>, &'a str));
 
 impl Options {
-    /// Chooses the model. `start` is the choice that patterns to start from leave, and `query` is how a table was counted;
-    /// an array has none.
+    /// Chooses the model. `start` is the choice that patterns to start from leave, and `query` is how a table was
+    /// counted; an array has none.
     ///
     /// # Errors
     /// If another model is asked for than the patterns to start from have, or a parameter does not belong to the model.

@@ -132,8 +132,8 @@ impl Tensor {
 
 #[pymethods]
 impl Tensor {
-    /// A tensor of fibers (p x n) at places (p x 2: row and col). Fibers in C order, float64, are not copied. `cells` is
-    /// what the cells of a table hold, such as `count`, and the column that they are averaged over.
+    /// A tensor of fibers (p x n) at places (p x 2: row and col). Fibers in C order, float64, are not copied.
+    /// `cells` is what the cells of a table hold, such as `count`, and the column that they are averaged over.
     #[staticmethod]
     #[pyo3(signature = (fibers, places, rows=None, cols=None, labels=(None, None, None), dims=None, step=None, cells=None))]
     #[expect(clippy::too_many_arguments, reason = "they are named in Python")]
@@ -260,8 +260,8 @@ impl Tensor {
         (self.shape.features, self.shape.rows, self.shape.cols)
     }
 
-    /// The nonzero fibers (p x n), one in each row: a read-only view of the tensor's memory, or a copy for the tensor of a
-    /// table, which holds only the cells that are not zero.
+    /// The nonzero fibers (p x n), one in each row: a read-only view of the tensor's memory, or a copy for the
+    /// tensor of a table, which holds only the cells that are not zero.
     #[getter]
     fn fibers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let view = self.values(py)?.call_method0("view")?;

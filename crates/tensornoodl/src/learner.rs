@@ -197,14 +197,16 @@ impl Learner {
         if stop.is_set() { Err(Error::Stopped) } else { Ok(codes) }
     }
 
-    /// Returns how unlikely the total and the shape of each place of a tensor of counts are as those of the next step, the
-    /// worst place first; [`significant`](crate::significant) tells which ones are too unlikely for chance. `undamp`
-    /// returns the count that a value stands for, if the learner learns from damped counts; else it returns the value.
+    /// Returns how unlikely the total and the shape of each place of a tensor of counts are as those of the next
+    /// step, the worst place first; [`significant`](crate::significant) tells which ones are too unlikely for
+    /// chance. `undamp` returns the count that a value stands for, if the learner learns from damped counts; else it
+    /// returns the value.
     ///
     /// Places with events are looked at, and places at which 3 or more events are expected; if the latest steps or the
-    /// tensor have more than 131,072 cells that are not empty, a sample of these places. The number of events of a place
-    /// is compared with that of all places, so the tensor must have all events of the step. If the learner has learned
-    /// from the tensor already, p-values are too large. Empty before the first step. The learner does not change.
+    /// tensor have more than 131,072 cells that are not empty, a sample of these places. The number of events of a
+    /// place is compared with that of all places, so the tensor must have all events of the step. If the learner has
+    /// learned from the tensor already, p-values are too large. Empty before the first step. The learner does not
+    /// change.
     ///
     /// # Errors
     /// [`Error::NeedsCounts`] for the exact model; [`Error::Features`] for a tensor of another number of features;
@@ -284,8 +286,8 @@ impl Learner {
         Ok(())
     }
 
-    /// Forgets at which places the events of the latest steps were, because the rows and cols of later tensors are others.
-    /// Patterns stay. It has no effect on the exact model.
+    /// Forgets at which places the events of the latest steps were, because the rows and cols of later tensors are
+    /// others. Patterns stay. It has no effect on the exact model.
     pub fn forget_places(&mut self) {
         if let Method::Counts(counts) = &mut self.method {
             counts.discovery.pool.clear();
@@ -372,9 +374,9 @@ impl Learner {
 
     /// The groups of rows and cols that share patterns of counts in the latest steps. The exact model has none.
     ///
-    /// `factors` are those of the last step. Groups are found in the pool of fibers of the latest steps, in which a large
-    /// tensor has only some of its fibers. Rows and cols of the last step that are not in the pool join the groups of the
-    /// patterns that they take part in.
+    /// `factors` are those of the last step. Groups are found in the pool of fibers of the latest steps, in which a
+    /// large tensor has only some of its fibers. Rows and cols of the last step that are not in the pool join the
+    /// groups of the patterns that they take part in.
     ///
     /// All ranks of a team have the same pool, so that each of them finds the groups of all, without messages.
     pub fn groups(&self, factors: &Factors) -> Groups {

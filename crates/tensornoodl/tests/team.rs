@@ -360,7 +360,8 @@ fn ranks_untangle_the_same_factors() {
     }
 }
 
-/// Events of one step: people of the same third meet at features 0 to 2, and people of the same half at features 3 to 5.
+/// Events of one step: people of the same third meet at features 0 to 2, and people of the same half at features 3
+/// to 5.
 fn meetings(step: u64) -> Tensor<'static> {
     let mut random = step;
     let mut events = Vec::new();

@@ -91,9 +91,9 @@ pub(crate) struct Args {
     /// It takes K + 2 times as long.
     #[arg(long, value_name = "K", conflicts_with = "start_model")]
     stability: Option<usize>,
-    /// After learning, fit patterns, rows and cols together to the table, none of them negative: for one tensor in which
-    /// similar patterns occur in the same fibers, such as spectra of mixtures. Negative values count as 0. With --model
-    /// counts, values need not be whole numbers then.
+    /// After learning, fit patterns, rows and cols together to the table, none of them negative: for one tensor in
+    /// which similar patterns occur in the same fibers, such as spectra of mixtures. Negative values count as 0.
+    /// With --model counts, values need not be whole numbers then.
     #[arg(long)]
     polish: bool,
     /// Also write the model after every STEPS steps, at least 1.
@@ -152,8 +152,8 @@ impl Args {
         params.check().map(|()| params)
     }
 
-    /// The parameters of the search. `of_counts` is the number of patterns of the counts before a recipe; a stream goes on
-    /// looking for patterns.
+    /// The parameters of the search. `of_counts` is the number of patterns of the counts before a recipe; a stream
+    /// goes on looking for patterns.
     fn search(&self, events: &Events, of_counts: Option<usize>, seed: u64, stop: Stop) -> DiscoverParams {
         let patterns = self.patterns.0.or(of_counts.filter(|_| events.steps.is_none()));
         DiscoverParams {
@@ -429,8 +429,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Fits patterns, rows and cols together to the table, and says how well. A model whose patterns are shared by several
-    /// groups stays as it is.
+    /// Fits patterns, rows and cols together to the table, and says how well. A model whose patterns are shared by
+    /// several groups stays as it is.
     fn polish(&self, model: &mut Model, events: &Events) -> anyhow::Result<()> {
         let tensor = model.card.recipe.apply_in(&**self.team, agree(&**self.team, events.tensor(0))?)?;
         let spinner = Spinner::new("polishing", self.quiet);

@@ -27,8 +27,8 @@ pub struct ChosenRecipe {
     pub recipe: Recipe,
     /// Why it was chosen, in a sentence. None if it was given.
     pub reason: Option<String>,
-    /// The number of patterns of the counts themselves, and the evidence for it, if the program chose the recipe. Damped
-    /// counts have no Poisson noise, by which a number of patterns could be judged.
+    /// The number of patterns of the counts themselves, and the evidence for it, if the program chose the recipe.
+    /// Damped counts have no Poisson noise, by which a number of patterns could be judged.
     pub patterns: Option<(usize, Evidence)>,
 }
 
@@ -58,8 +58,8 @@ impl RecipeChoice {
         }
     }
 
-    /// Returns the recipe for a model of this kind, and why it was chosen. `tensor` is the first tensor, before any recipe;
-    /// the ranks of the team have shares of it. `patterns` is the number of patterns, if it is given.
+    /// Returns the recipe for a model of this kind, and why it was chosen. `tensor` is the first tensor, before any
+    /// recipe; the ranks of the team have shares of it. `patterns` is the number of patterns, if it is given.
     ///
     /// # Errors
     /// [`Error::Tensor`] if the tensor has values that are no counts, or if `stop` was set.

@@ -141,9 +141,9 @@ impl Model {
         Ok(step)
     }
 
-    /// Returns how unlikely the events of each place of a tensor are as those of the next step, the worst place first: see
-    /// [`Learner::surprises`]. `rows` and `cols` are the labels of the tensor, which has the features of the model. The
-    /// model does not change.
+    /// Returns how unlikely the events of each place of a tensor are as those of the next step, the worst place
+    /// first: see [`Learner::surprises`]. `rows` and `cols` are the labels of the tensor, which has the features of
+    /// the model. The model does not change.
     ///
     /// # Errors
     /// [`Error::Tensor`] if the model is exact, or if the learner refuses the tensor.
@@ -164,12 +164,12 @@ impl Model {
         Ok(all.iter().enumerate().map(|(at, it)| Surprising::new(it, labels, at < count)).collect())
     }
 
-    /// Fits patterns, rows and cols together to the only tensor that the model has learned from, none of them negative. See
-    /// [`Learner::polish`]. The record of the step stays as it is.
+    /// Fits patterns, rows and cols together to the only tensor that the model has learned from, none of them
+    /// negative. See [`Learner::polish`]. The record of the step stays as it is.
     ///
     /// # Errors
-    /// [`Error::Tensor`] if the learner refuses: after more than one step, or if several groups share a pattern. The model
-    /// is then unchanged.
+    /// [`Error::Tensor`] if the learner refuses: after more than one step, or if several groups share a pattern. The
+    /// model is then unchanged.
     pub fn polish(&mut self, tensor: &Tensor<'_>) -> Result<Polish, Error> {
         let none = Factors { rows: Sparse::new(0), cols: Sparse::new(0), rank_one: Vec::new() };
         let polish = self.learner.polish(tensor, self.factors.last().unwrap_or(&none))?;

@@ -32,8 +32,8 @@ pub struct Repeat {
 }
 
 impl Stability {
-    /// Measures the stability of the patterns of a model, which were learned with `seed`: learns again with `seeds` other
-    /// seeds, and from both halves of the places.
+    /// Measures the stability of the patterns of a model, which were learned with `seed`: learns again with `seeds`
+    /// other seeds, and from both halves of the places.
     ///
     /// `learn(seed, half)` returns the patterns that are learned from the table of the model with this seed, in the way
     /// of the model, or none if there are none: from all places, or only from those whose

@@ -133,8 +133,9 @@ impl Discovery {
     }
 
     /// The length of the shortest residual that counts as noise. It is 0 for data that follows the model: each fiber
-    /// shows its own noise, however short. Other data has fibers of few events, which a pattern of a single feature fits
-    /// exactly. Without a bound such fibers would outweigh all others, and patterns would shrink to single features.
+    /// shows its own noise, however short. Other data has fibers of few events, which a pattern of a single feature
+    /// fits exactly. Without a bound such fibers would outweigh all others, and patterns would shrink to single
+    /// features.
     pub(crate) fn shortest_noise(&self) -> f64 {
         self.scale.filter(|_| self.params.min_length > 0.0).map_or(0.0, |scale| scale.noise)
     }
@@ -274,8 +275,8 @@ impl Discovery {
     /// Reviews the patterns on probation, after tensor number `step` with this many fibers.
     ///
     /// `activity` has the number of fibers that showed each pattern. A pattern is lost if other patterns now explain
-    /// the fibers that it was found in as well as it does, or if it has become equal to an older pattern. It is replaced if it turns out
-    /// to be the sum of two patterns.
+    /// the fibers that it was found in as well as it does, or if it has become equal to an older pattern. It is
+    /// replaced if it turns out to be the sum of two patterns.
     pub(crate) fn review(
         &mut self,
         dictionary: &Dictionary,

@@ -22,9 +22,9 @@ const MIN_SEARCHES: usize = 4;
 
 /// Finds the patterns of a tensor that may follow the model only roughly.
 ///
-/// If the tensor is dense and has no negative values but noise, and few patterns explain it together with their rows and
-/// cols, these are the result (`trilinear.rs`), unless the parameters say how many patterns there are. Otherwise the fibers
-/// are searched.
+/// If the tensor is dense and has no negative values but noise, and few patterns explain it together with their rows
+/// and cols, these are the result (`trilinear.rs`), unless the parameters say how many patterns there are. Otherwise
+/// the fibers are searched.
 ///
 /// If the patterns that [`find`] finds explain nine tenths of the energy, and nine of ten explained fibers need only
 /// a few patterns, they are the result. Otherwise only fibers longer than the [`energy_floor`] are searched, and this

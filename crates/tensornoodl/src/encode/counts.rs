@@ -43,8 +43,8 @@ const SETTLED: f64 = 1e-3;
 /// Iterations of a code after one of its patterns was left out.
 const REFIT_ITERATIONS: usize = 12;
 
-/// Patterns with fewer events than this in the soft code are in no support of several patterns. Leaving such a pattern out
-/// changes the log-likelihood by less than its cost.
+/// Patterns with fewer events than this in the soft code are in no support of several patterns. Leaving such a
+/// pattern out changes the log-likelihood by less than its cost.
 const LEAST_EVENTS: f64 = 0.5;
 
 /// Supports that are less probable than the best one by this factor, as a logarithm, are left out.
@@ -154,8 +154,9 @@ pub(crate) fn log_likelihood(rows: &FeatureRows, fiber: &[(u32, f64)], code: &[f
 
 /// The shares of the patterns that the codes of earlier fibers lead to expect at a place.
 ///
-/// If rows and cols take part in patterns independently of each other, the events of pattern i at row j and col k are in
-/// proportion to r_ji c_ki / w_i, where r, c and w are the events of the pattern in the row, in the col and in all.
+/// If rows and cols take part in patterns independently of each other, the events of pattern i at row j and col k
+/// are in proportion to r_ji c_ki / w_i, where r, c and w are the events of the pattern in the row, in the col and
+/// in all.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PlaceShares {
     rows: BTreeMap<u32, Vec<f64>>,
@@ -217,7 +218,7 @@ impl CountCoder {
         CountCoder { rows, logarithms, weights, places: PlaceShares::default() }
     }
 
-    /// The same coder, which expects at a place what fibers of the same row and col had before.
+    /// Makes this coder expect at a place what earlier fibers of its row and col had.
     pub(crate) fn expecting(self, places: PlaceShares) -> CountCoder {
         CountCoder { places, ..self }
     }
@@ -272,8 +273,8 @@ impl CountCoder {
     }
 
     /// Returns the codes of the fiber at a place on the supports that may explain it, the most probable one first: each
-    /// pattern alone, and the patterns of the soft code, of which the smallest is left out again and again. Empty without
-    /// patterns.
+    /// pattern alone, and the patterns of the soft code, of which the smallest is left out again and again. Empty
+    /// without patterns.
     pub(crate) fn codes(&self, place: Place, fiber: &[(u32, f64)]) -> Vec<ProbableCode> {
         if self.rows.patterns == 0 {
             return Vec::new();
@@ -339,7 +340,7 @@ impl<'a> Support<'a> {
         Support { fiber, shares: fiber.iter().flat_map(row).collect(), values, patterns }
     }
 
-    /// The same code without its smallest entry, whose events go to the others in proportion.
+    /// Returns this code without its smallest entry. The events of that entry go to the others in proportion.
     fn without_smallest(&self) -> Support<'a> {
         let smallest =
             (0..self.values.len()).min_by(|&i, &j| self.values[i].total_cmp(&self.values[j])).unwrap_or(0);

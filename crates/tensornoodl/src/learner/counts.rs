@@ -153,8 +153,9 @@ impl Counts {
         Ok(Step { times, ..step })
     }
 
-    /// Removes patterns without events: other patterns explain all that they explained. `activity` has the number of fibers
-    /// of the step that have each pattern. A given number of patterns is kept. Returns the numbers of the lost patterns.
+    /// Removes patterns without events: other patterns explain all that they explained. `activity` has the number of
+    /// fibers of the step that have each pattern. A given number of patterns is kept. Returns the numbers of the
+    /// lost patterns.
     fn remove_empty(&mut self, common: &mut Common, activity: &[usize]) -> Vec<usize> {
         let n = common.dictionary.features();
         let events: Vec<f64> =
@@ -226,7 +227,8 @@ impl Counts {
         Ok(Codes::at(ModelKind::Counts, codes, fibers.places, tensor.shape()))
     }
 
-    /// Looks at all places of a tensor, as if it were the next step. `undamp` returns the count that a value stands for.
+    /// Looks at all places of a tensor, as if it were the next step. `undamp` returns the count that a value stands
+    /// for.
     pub(crate) fn surprises(
         &self,
         common: &Common,

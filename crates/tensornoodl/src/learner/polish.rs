@@ -10,8 +10,8 @@ use crate::params::ModelKind;
 use crate::untangle::factors::Factors;
 use crate::untangle::trilinear::{Cell, Trilinear};
 
-/// The factors of a pattern must hold at least this share of it. Otherwise several groups share the pattern, and one pair
-/// of factors cannot stand for them.
+/// The factors of a pattern must hold at least this share of it. Otherwise several groups share the pattern, and one
+/// pair of factors cannot stand for them.
 const ONE_GROUP: f64 = 0.5;
 
 /// Sweeps of expectation-maximization before those of least squares.
@@ -33,16 +33,17 @@ pub struct Polish {
 
 impl Learner {
     /// Fits patterns, rows and cols together to the only tensor that this learner has learned from, none of them
-    /// negative, and replaces the patterns. `factors` are those of the step ([`Codes::untangle`](crate::Codes::untangle)).
+    /// negative, and replaces the patterns. `factors` are those of the step
+    /// ([`Codes::untangle`](crate::Codes::untangle)).
     ///
-    /// It helps where similar patterns occur in the same fibers. The exact model uses least squares, and the counts model
-    /// expectation-maximization. Negative values of the tensor count as 0. The ranks of a team have shares of the tensor,
-    /// and each of them holds all of its non-zero cells for the time of the polish.
+    /// It helps where similar patterns occur in the same fibers. The exact model uses least squares, and the counts
+    /// model expectation-maximization. Negative values of the tensor count as 0. The ranks of a team have shares of
+    /// the tensor, and each of them holds all of its non-zero cells for the time of the polish.
     ///
     /// # Errors
-    /// [`Error::Features`] or [`Error::Patterns`] for a tensor or factors of other sizes; [`Error::Parameter`] after more
-    /// than one tensor; [`Error::SeveralGroups`] if the factors hold less than half of a pattern. The learner is then
-    /// unchanged.
+    /// [`Error::Features`] or [`Error::Patterns`] for a tensor or factors of other sizes; [`Error::Parameter`] after
+    /// more than one tensor; [`Error::SeveralGroups`] if the factors hold less than half of a pattern. The learner
+    /// is then unchanged.
     pub fn polish(&mut self, tensor: &Tensor<'_>, factors: &Factors) -> Result<Polish, Error> {
         let (kind, team) = (self.kind(), &*self.common.team.0);
         agree(team, self.check_polish(tensor, factors))?;

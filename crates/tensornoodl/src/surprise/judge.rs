@@ -72,15 +72,16 @@ impl Surprise {
 
 /// Returns the surprises that are significant, among all surprises of a step, the worst first. There are at most 20.
 ///
-/// Their smaller p-value, times the number of all p-values of the step, is below 0.01: a step in which nothing is unusual
-/// has one with a probability of 1 %.
+/// Their smaller p-value, times the number of all p-values of the step, is below 0.01: a step in which nothing is
+/// unusual has one with a probability of 1 %.
 pub fn significant(all: &[Surprise]) -> &[Surprise] {
     let limit = FALSE_ALARM / (2 * all.len()).max(1) as f64;
     let count = all.iter().take_while(|surprise| surprise.p() < limit).count();
     &all[..count.min(MOST_LISTED)]
 }
 
-/// The shape of a place: the events and the steps of its past, the expected number of events, and its cells with events.
+/// The shape of a place: the events and the steps of its past, the expected number of events, and its cells with
+/// events.
 type Shaped = ([f64; 3], Vec<(Cell, f64)>);
 
 /// What places are judged by.
@@ -140,8 +141,8 @@ impl Moment {
     }
 }
 
-/// Returns the number of events of a step to which all places are compared. A place that exceeds what is expected by far
-/// does not make all others look small.
+/// Returns the number of events of a step to which all places are compared. A place that exceeds what is expected by
+/// far does not make all others look small.
 fn level(looks: &[Look]) -> f64 {
     let mut level = looks.iter().map(|look| look.events).sum::<f64>();
     for _ in 0..3 {
@@ -151,9 +152,9 @@ fn level(looks: &[Look]) -> f64 {
     level.max(1e-9)
 }
 
-/// Returns the choices that make all observations most likely. Each choice climbs from its start in turn, twice; the last
-/// two also climb together, because more of one may stand for less of the other. `nats` returns the log-likelihood of each
-/// observation.
+/// Returns the choices that make all observations most likely. Each choice climbs from its start in turn, twice; the
+/// last two also climb together, because more of one may stand for less of the other. `nats` returns the
+/// log-likelihood of each observation.
 fn most_likely<const N: usize>(
     choices: [(&[f64], usize); N],
     nats: impl Fn([f64; N]) -> Vec<f64>,
@@ -190,8 +191,8 @@ const UNIFORM: usize = 32;
 /// The share of p-values that a calibration looks at.
 const TYPICAL: f64 = 0.1;
 
-/// Raises the p-values of shapes, of places of about the same size, to the power at which a tenth of them is below a tenth,
-/// if more are. Shapes vary in more ways than the law knows, and what is usual in a step is no surprise.
+/// Raises the p-values of shapes, of places of about the same size, to the power at which a tenth of them is below a
+/// tenth, if more are. Shapes vary in more ways than the law knows, and what is usual in a step is no surprise.
 fn calibrate(mut places: Vec<&mut Surprise>) {
     // Each size is four times as large as the one before.
     let size = |place: &Surprise| (place.events.log2() / 2.0) as u32;
@@ -207,9 +208,9 @@ fn calibrate(mut places: Vec<&mut Surprise>) {
 }
 
 impl Judge<'_> {
-    /// Looks at the places of a step, after `steps` of the pool. The fibers of the step are those of all ranks at places
-    /// whose hash has `zeros` leading zero bits; so are the steps. All ranks of the team call this together, and get all
-    /// surprises, the worst first.
+    /// Looks at the places of a step, after `steps` of the pool. The fibers of the step are those of all ranks at
+    /// places whose hash has `zeros` leading zero bits; so are the steps. All ranks of the team call this together,
+    /// and get all surprises, the worst first.
     pub(crate) fn judge(
         &self,
         steps: &[StepFibers],

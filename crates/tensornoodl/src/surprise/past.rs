@@ -111,8 +111,8 @@ impl Past {
         self.places.get(&place.key())
     }
 
-    /// u, the share of a place in all events that its row and col lead to expect. A row or col that is not known is like
-    /// the mean of all.
+    /// u, the share of a place in all events that its row and col lead to expect. A row or col that is not known is
+    /// like the mean of all.
     pub(crate) fn share(&self, place: Place) -> f64 {
         let line = |lines: &HashMap<u32, Vec<f64>>, at: u32, i: usize| {
             lines.get(&at).map_or(self.patterns[i] / lines.len() as f64, |events| events[i])
@@ -123,8 +123,8 @@ impl Past {
         ((0..self.patterns.len()).map(both).sum::<f64>() * self.part + anywhere) / self.events
     }
 
-    /// The mix of patterns that row and col lead to expect at a place: shares that add up to 1. One event with the mix of
-    /// all events is added to each row and col.
+    /// The mix of patterns that row and col lead to expect at a place: shares that add up to 1. One event with the
+    /// mix of all events is added to each row and col.
     pub(crate) fn mix(&self, place: Place) -> Vec<f64> {
         let line = |events: Option<&Vec<f64>>, i: usize| {
             events.map_or(0.0, |events| events[i]) + self.patterns[i] / self.events

@@ -229,8 +229,8 @@ fn list_events(fiber: &[(u32, f64)], rng: &mut ChaCha8Rng) -> Vec<u32> {
     events
 }
 
-/// Returns the probability of a value above `own`, which is larger than nearly all drawn values. The tail of a likelihood
-/// ratio falls at most as fast as exp(-x).
+/// Returns the probability of a value above `own`, which is larger than nearly all drawn values. The tail of a
+/// likelihood ratio falls at most as fast as exp(-x).
 fn beyond(mut values: Vec<f64>, own: f64) -> f64 {
     values.sort_unstable_by(|a, b| b.total_cmp(a));
     let tail = values.len() / TAIL;
@@ -279,7 +279,8 @@ mod tests {
             let p = |seed| urn.p_value(&cells, &fiber, &mut ChaCha8Rng::seed_from_u64(seed));
             let mut values: Vec<f64> = (0..101).map(p).collect();
             values.sort_unstable_by(f64::total_cmp);
-            // One p-value is rough, and the median of many is less so. A tail that is guessed may be three times too large.
+            // One p-value is rough, and the median of many is less so. A tail that is guessed may be three times too
+            // large.
             let ratio = values[50] / exact;
             assert!(
                 (0.7..if exact < 0.003 { 3.0 } else { 1.6 }).contains(&ratio),

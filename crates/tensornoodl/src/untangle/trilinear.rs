@@ -50,7 +50,8 @@ pub(crate) struct Trilinear {
 }
 
 impl Trilinear {
-    /// Starts from factors, of which negative numbers count as 0. A pattern without rows or cols starts with all of them.
+    /// Starts from factors, of which negative numbers count as 0. A pattern without rows or cols starts with all of
+    /// them.
     pub(crate) fn new(dictionary: &Dictionary, factors: &Factors) -> Trilinear {
         let m = dictionary.patterns();
         let mut features = vec![0.0; dictionary.features() * m];
@@ -219,8 +220,8 @@ impl Trilinear {
         all - given.map(|cell| cell.value * self.expected(cell.at).max(f64::MIN_POSITIVE).ln()).sum::<f64>()
     }
 
-    /// Returns the patterns, column by column, and the factors. The patterns have unit length (exact) or unit sum (counts),
-    /// and the two factors of a pattern have the same length (exact) or the same sum (counts).
+    /// Returns the patterns, column by column, and the factors. The patterns have unit length (exact) or unit sum
+    /// (counts), and the two factors of a pattern have the same length (exact) or the same sum (counts).
     pub(crate) fn into_parts(self, kind: ModelKind) -> (Vec<f64>, Factors) {
         let m = self.patterns;
         let column = |axis: usize, i: usize| -> Vec<f64> {

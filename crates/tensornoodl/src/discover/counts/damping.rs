@@ -38,8 +38,8 @@ pub struct PresenceScore {
 }
 
 impl PresenceScore {
-    /// Whether the gain is significant twice over. Three tables are compared with the first one, often on a few events, and
-    /// a table that is damped for no reason shows less.
+    /// Whether the gain is significant twice over. Three tables are compared with the first one, often on a few
+    /// events, and a table that is damped for no reason shows less.
     pub fn is_significant(&self) -> bool {
         self.gain > 2.0 * crate::encode::counts::SIGNIFICANCE * self.error
     }
@@ -56,8 +56,8 @@ pub struct TableComparison {
     pub rungs: Vec<Rung>,
 }
 
-/// Compares tables that are damped in different ways: each has the same cells as the first one, with other values. `count`
-/// is the number of patterns, if it is known.
+/// Compares tables that are damped in different ways: each has the same cells as the first one, with other values.
+/// `count` is the number of patterns, if it is known.
 ///
 /// The ranks of a team have shares of the tensors. Large tensors are sampled.
 ///
@@ -97,8 +97,8 @@ pub fn compare_tables(
     Ok(TableComparison { scores: scores.iter().map(score).collect(), patterns, rungs })
 }
 
-/// For each fiber and rotation, the log-likelihood of the presence of events in its hidden cells. Empty if the search was
-/// stopped.
+/// For each fiber and rotation, the log-likelihood of the presence of events in its hidden cells. Empty if the
+/// search was stopped.
 fn presence(fibers: &CountFibers, patterns: usize, seed: u64, stop: &Stop) -> Vec<f64> {
     let enough = UNITS.div_ceil(fibers.len().max(1)).min(MAX_ROTATIONS);
     let rotations = enough.min(folds(fibers.fibers.rows()));

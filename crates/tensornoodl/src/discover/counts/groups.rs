@@ -52,8 +52,8 @@ pub struct Groups {
     pub rows: Sparse,
     /// Column g has the number of events that each col has in group g (K x groups).
     pub cols: Sparse,
-    /// Column i has the share of each group in the events of pattern i (groups x m). The shares of a pattern add up to 1,
-    /// unless it has no events.
+    /// Column i has the share of each group in the events of pattern i (groups x m). The shares of a pattern add up
+    /// to 1, unless it has no events.
     pub shares: Sparse,
 }
 
@@ -80,8 +80,8 @@ impl Groups {
         Groups { rows: events(&rows, j), cols: events(&cols, k), shares }
     }
 
-    /// Adds the rows and cols of these factors of counts that are in no group: they join the groups of the patterns that
-    /// they take part in.
+    /// Adds the rows and cols of these factors of counts that are in no group: they join the groups of the patterns
+    /// that they take part in.
     pub(crate) fn join(&mut self, factors: &Factors) {
         let events: Vec<f64> =
             self.rows.columns().map(|column| column.iter().map(|entry| entry.1).sum()).collect();
@@ -184,7 +184,7 @@ impl GroupCoder {
         Some(GroupCoder::new(rows, columns))
     }
 
-    /// The same groups for the fibers of the other side, from what each col (or row) has of each group.
+    /// Returns a coder for the fibers of the other side. It is made from the share that each col (or row) has in each group.
     fn of_other_side(&self, cols: &Division) -> GroupCoder {
         let (count, total) = (cols.roots.len(), cols.roots.values().flatten().sum::<f64>());
         let mut columns = vec![0.0; count * self.usual.len()];
@@ -227,8 +227,8 @@ impl GroupCoder {
     }
 }
 
-/// Fits groups to the roots of events. Their number is the smallest one that predicts hidden cells as well as more do, as
-/// for patterns, but it is bounded.
+/// Fits groups to the roots of events. Their number is the smallest one that predicts hidden cells as well as more
+/// do, as for patterns, but it is bounded.
 fn fit(roots: &CountFibers, seed: u64) -> Mixture {
     let most = MOST_GROUPS.min(roots.fibers.rows().saturating_sub(1)).min(roots.len()).max(1);
     let mut top = FIRST_TOP.min(most);
@@ -409,7 +409,7 @@ mod tests {
 
     #[test]
     fn patterns_share_groups() {
-        // The same classes meet in both patterns.
+        // Each class meets in both patterns.
         let mut events: Vec<(u32, u32, u32, f64)> =
             school(5, 1).into_iter().filter(|event| event.0 == 0).collect();
         let later: Vec<_> = events.iter().map(|&(_, row, col, x)| (1, col, row, x + 2.0)).collect();

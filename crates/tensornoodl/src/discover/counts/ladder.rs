@@ -75,8 +75,8 @@ fn difference(better: &Score, worse: &Score) -> (f64, f64) {
 }
 
 impl Ladder {
-    /// Fits the patterns of all rungs, with several rotations of hidden cells, and scores them. `rungs` returns the scores of
-    /// one rotation, for the same numbers of patterns in each.
+    /// Fits the patterns of all rungs, with several rotations of hidden cells, and scores them. `rungs` returns the
+    /// scores of one rotation, for the same numbers of patterns in each.
     pub(crate) fn climb(
         fibers: &CountFibers,
         seed: u64,

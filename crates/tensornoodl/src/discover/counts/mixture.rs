@@ -268,9 +268,9 @@ impl Mixture {
         *self = Mixture { rows, codes, past, statistics: FeatureRows::new(cells.features, m + 1), ..*self };
     }
 
-    /// Merges patterns until `least` are left. Returns the last fit, and what `judge` says of the fit for each number of
-    /// patterns on the way, from `least` on. Where more than 16 patterns are left, some numbers are skipped. Patterns with a
-    /// past are not merged with each other.
+    /// Merges patterns until `least` are left. Returns the last fit, and what `judge` says of the fit for each
+    /// number of patterns on the way, from `least` on. Where more than 16 patterns are left, some numbers are
+    /// skipped. Patterns with a past are not merged with each other.
     pub(crate) fn merge_down<R>(
         mut self,
         cells: &HiddenCells,

@@ -252,8 +252,8 @@ impl CountDiscovery {
         growth
     }
 
-    /// The statistics of the fibers in the pool. In each step, a place is expected to have what the steps before it in the
-    /// pool had in its row and col.
+    /// The statistics of the fibers in the pool. In each step, a place is expected to have what the steps before it
+    /// in the pool had in its row and col.
     fn pool_statistics(&self, patterns: &Growth, forgetting: f64) -> Statistics {
         let n = self.pool.features();
         let m = patterns.columns.len() / n;
@@ -321,7 +321,8 @@ fn past_of_pool(fibers: &CountFibers, rows: &FeatureRows, statistics: &[f64]) ->
 }
 
 /// Gathers the fibers of all ranks on every rank, ordered by place. If they have too many cells, only places are taken
-/// whose hash has enough leading zero bits; returns how many are enough. The result is the same for any number of ranks.
+/// whose hash has enough leading zero bits; returns how many are enough. The result is the same for any number of
+/// ranks.
 pub(crate) fn gather(team: &dyn Team, own: CountFibers) -> (CountFibers, u32) {
     let zeros_of: Vec<u32> = own.places.iter().map(|place| place.hash().leading_zeros()).collect();
     let cells = |zeros: u32| -> i64 {
