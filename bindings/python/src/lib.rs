@@ -2,6 +2,7 @@
 //! crates below do the work, and `python/tensornoodl` has the classes and functions that users see.
 
 mod arrays;
+mod begin;
 mod codes;
 mod errors;
 mod events;
@@ -10,8 +11,11 @@ mod model;
 mod noodl;
 mod options;
 mod planted;
+mod prepare;
 mod run;
+mod surprises;
 mod tensor;
+mod verdict;
 
 use pyo3::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::path::PathBuf;
-use std::sync::{Arc, RwLock};
+use std::sync::RwLock;
 
 use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::IntoPyObjectExt;
@@ -10,33 +10,61 @@ use pyo3::exceptions::{PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rayon::ThreadPool;
-use tensornoodl::parallel::Solo;
 use tensornoodl::{Learner, ModelKind, Params, Passes, Rule, Stop};
-use tensornoodl_data::{Axis, Card, Query, Recipe, Value, align, files, is_count, model_name};
+use tensornoodl_data::{Axis, Card, Evidence, Recipe, RecipeChoice, Repeat, files, model_name};
 
 use crate::arrays::{DenseFactors, dense_factors, dictionary, patterns};
+use crate::begin::{choose_recipe, continue_learner, find_learner, new_card, new_learner};
 use crate::codes::Codes;
 use crate::errors::{internal_error, py_error};
 use crate::events::Events;
 use crate::labels::Labels;
 use crate::options::{Options, Pickled};
+use crate::prepare::{learned_tensor, moved, place, prepare};
 use crate::run::{read, run};
+use crate::surprises::{Row, judge, row};
 use crate::tensor::Tensor;
+use crate::verdict::{instabilities, warnings};
 
 /// A model: patterns, the factors of every step, labels, and the origin of the data. It is what the model file holds.
 #[pyclass(frozen, module = "tensornoodl._core")]
 pub(crate) struct Model {
     model: RwLock<tensornoodl_data::Model>,
-    /// Why it is a model of counts or an exact one, as the end of a sentence that begins with "because".
-    reason: String,
+    reasons: Reasons,
 }
 
-/// The reason for the model in a file.
+/// Why it is a model of counts or an exact one, and why it has its recipe: ends of sentences that begin with "because".
+type Reasons = (String, String);
+
+/// The reason for the model and the recipe in a file.
 const IN_FILE: &str = "the model file has it";
 
+/// The reason for the model and the recipe of a model that continues another one.
+const FROM_INIT: &str = "init was learned with it";
+
 impl Model {
-    fn new(model: tensornoodl_data::Model, reason: String) -> Model {
-        Model { model: RwLock::new(model), reason }
+    fn new(model: tensornoodl_data::Model, reasons: Reasons) -> Model {
+        Model { model: RwLock::new(model), reasons }
+    }
+
+    /// Returns a model that has not learned yet. `evidence` is that for its number of patterns, if there is any.
+    ///
+    /// # Errors
+    /// If the patterns have another number of features than the tensor.
+    fn before_first_step(
+        learner: Learner,
+        card: Card,
+        reasons: Reasons,
+        evidence: Option<Evidence>,
+    ) -> PyResult<Model> {
+        let features = learner.dictionary().features();
+        if features != card.features.len() {
+            let error = tensornoodl::Error::Features { tensor: card.features.len(), dictionary: features };
+            return Err(py_error(error));
+        }
+        let mut model = tensornoodl_data::Model::with_card(learner, card);
+        model.evidence = evidence;
+        Ok(Model::new(model, reasons))
     }
 
     /// Reads the model. Threads share it: several may read at a time, and they wait while another thread learns.
@@ -65,6 +93,8 @@ fn record<'py>(
     dict.set_item("patterns", record.patterns)?;
     dict.set_item("found", record.found)?;
     dict.set_item("lost", record.lost)?;
+    let surprises: Vec<Row> = record.surprises.iter().map(|it| row(label, it)).collect();
+    dict.set_item("surprises", surprises)?;
     Ok(dict)
 }
 
@@ -73,149 +103,6 @@ fn distinct(label: String, others: &[String]) -> String {
     let mut names =
         (1..).map(|number| if number == 1 { label.clone() } else { format!("{label} ({number})") });
     names.find(|name| !others.contains(name)).unwrap_or_default()
-}
-
-/// Aligns the features of a tensor with those of the model, checks the values that the counts model gets unless
-/// `clip` makes 0 of its negative values, and applies the model's recipe. Returns the tensor, and the number of
-/// entries that were left out because the model does not know their features.
-fn prepare<'a>(
-    card: &Card,
-    kind: ModelKind,
-    tensor: tensornoodl::Tensor<'a>,
-    labels: &Labels,
-    clip: bool,
-) -> Result<(tensornoodl::Tensor<'a>, usize), tensornoodl_data::Error> {
-    let features = &labels.names[0];
-    let (tensor, left_out) = if !labels.given[0] {
-        // Features without labels are those of the model, in order.
-        if features.len() != card.features.len() {
-            let (tensor, dictionary) = (features.len(), card.features.len());
-            return Err(tensornoodl::Error::Features { tensor, dictionary }.into());
-        }
-        (tensor, 0)
-    } else if card.features == *features {
-        (tensor, 0)
-    } else {
-        let known = |name: &String| card.features.contains(name);
-        if !features.iter().any(known) {
-            return Err(tensornoodl_data::Error::Axis {
-                text: format!("a tensor with features {:?}, ...", features[0]),
-                rule: format!("one with features that the model has: {:?}, ...", card.features[0]),
-            });
-        }
-        align(&tensor, features, &card.features)?
-    };
-    if kind == ModelKind::Counts && clip {
-        let values: Vec<f64> = tensor.values().iter().map(|value| value.max(0.0)).collect();
-        let clipped = tensornoodl::Tensor::from_fibers(tensor.shape(), values, tensor.places().to_vec())?;
-        return Ok((card.recipe.apply(clipped)?, left_out));
-    }
-    if kind == ModelKind::Counts {
-        check_counts(&tensor, [&card.features, &labels.names[1], &labels.names[2]])?;
-    }
-    let tensor = if card.recipe == Recipe::default() { tensor } else { card.recipe.apply(tensor)? };
-    Ok((tensor, left_out))
-}
-
-/// Checks that all values of a tensor can be numbers of events. `labels` are those of the features, rows and cols.
-fn check_counts(
-    tensor: &tensornoodl::Tensor<'_>,
-    labels: [&[String]; 3],
-) -> Result<(), tensornoodl_data::Error> {
-    for (fiber, place) in tensor.places().iter().enumerate() {
-        if let Some((feature, value)) = tensor.entries(fiber).find(|entry| !is_count(entry.1)) {
-            let at = [feature, place.row, place.col];
-            let [feature, row, col] = [0, 1, 2].map(|axis: usize| labels[axis][at[axis] as usize].clone());
-            return Err(tensornoodl_data::Error::NotACount { value, feature, row, col });
-        }
-    }
-    Ok(())
-}
-
-/// Returns the card of a new model: where its data comes from.
-fn new_card(tensor: &Tensor, events: Option<&Events>) -> Card {
-    let labels = (*tensor.labels.names).clone();
-    if let Some(events) = events {
-        return Card {
-            table: events.table.clone(),
-            tally: events.events.tally.clone(),
-            row_groups: events.events.row_groups.clone(),
-            col_groups: events.events.col_groups.clone(),
-            ..Card::new(events.query.clone(), labels)
-        };
-    }
-    let (value, average_over) = match tensor.cells.clone() {
-        Some(cells) => (cells.value, cells.average_over),
-        None => (Value::Sum("value".into()), None),
-    };
-    let [feature, row, col] =
-        tensor.dims.clone().unwrap_or_else(|| ["1", "2", "3"].map(|axis| Axis::Bin(axis.into(), 1.0)));
-    let query = Query {
-        feature,
-        row,
-        col,
-        step: None,
-        value,
-        average_over,
-        keep_rows: None,
-        filters: Vec::new(),
-        square: false,
-        names: None,
-        groups: None,
-    };
-    Card { table: "an array".into(), ..Card::new(query, labels) }
-}
-
-/// Returns the learner of an earlier model, with new parameters. The card gets the features and the recipe of that
-/// model.
-fn continue_learner(
-    earlier: &tensornoodl_data::Model,
-    params: Params,
-    recipe: Option<Recipe>,
-    card: &mut Card,
-) -> PyResult<Learner> {
-    if recipe.is_some_and(|recipe| recipe != earlier.card.recipe) {
-        let text = format!(
-            "init was learned with the recipe '{}', it must be the same: patterns do not fit data of another recipe",
-            earlier.card.recipe
-        );
-        return Err(PyValueError::new_err(text));
-    }
-    (card.features, card.recipe) = (earlier.card.features.clone(), earlier.card.recipe.clone());
-    match params.rule {
-        Rule::Adaptive => {
-            let mut learner = earlier.learner.clone();
-            learner.set_params(params).map_err(py_error)?;
-            Ok(learner)
-        }
-        // The paper's step has no state to continue from.
-        Rule::Paper { .. } => Learner::new(earlier.learner.dictionary().clone(), params).map_err(py_error),
-    }
-}
-
-/// Returns a learner for the first tensor. One of the exact model has the patterns that are found in it; one of the
-/// counts model finds them when it learns.
-fn find_learner(
-    py: Python<'_>,
-    tensor: &Tensor,
-    options: &Options,
-    params: Params,
-    card: &Card,
-    kind: ModelKind,
-) -> PyResult<Learner> {
-    let stop = Stop::default();
-    let discover = options.discover_params(&stop);
-    if kind == ModelKind::Counts {
-        return Learner::for_counts(card.features.len(), params, discover).map_err(py_error);
-    }
-    tensor.with(py, |first| {
-        let learner = run(py, options.jobs, &stop, |pool| {
-            let (first, _) = prepare(card, kind, first, &tensor.labels, false)?;
-            let find = || Learner::from_tensor(Arc::new(Solo), &first, params, discover, options.stream);
-            Ok(pool.install(find)?)
-        })?;
-        learner.map_err(|error: tensornoodl_data::Error| py_error(error))
-    })
 }
 
 /// Returns the share of the non-zero values of a tensor that are negative.
@@ -240,27 +127,15 @@ fn learn_step(
     pool: &ThreadPool,
 ) -> Result<(usize, Option<String>), tensornoodl_data::Error> {
     let card = &mut model.card;
-    // An axis without labels has the labels of the model if it has the same length.
-    let known_or_given = |axis: usize, known: &Vec<String>| {
-        let given = &labels.names[axis];
-        if !labels.given[axis] && given.len() == known.len() { known } else { given }.clone()
-    };
-    let (rows, cols) = (known_or_given(1, &card.rows), known_or_given(2, &card.cols));
-    let [rows, cols] = card.place(&rows, &cols);
+    let places = place(card, labels);
     card.steps.truncate(card.history.len());
     let label = label.unwrap_or_else(|| (card.history.len() + 1).to_string());
     card.steps.push(distinct(label, &card.steps));
-    let (all_rows, all_cols) = (card.rows.len(), card.cols.len());
     let kind = model.learner.kind();
     let negative = if polish { negative_share(&tensor) } else { 0.0 };
     let (tensor, left_out) = prepare(card, kind, tensor, labels, polish)?;
-    let place = |place: &tensornoodl::Place| tensornoodl::Place {
-        row: rows[place.row as usize],
-        col: cols[place.col as usize],
-    };
-    let places: Vec<tensornoodl::Place> = tensor.places().iter().map(place).collect();
     model.learner.set_params(params)?;
-    let tensor = tensor.moved(all_rows, all_cols, places)?;
+    let tensor = moved(&tensor, &model.card, &places)?;
     pool.install(|| model.learn(&tensor))?;
     let note = match polish.then(|| pool.install(|| model.polish(&tensor))) {
         None => None,
@@ -281,6 +156,27 @@ fn undo_labels(card: &mut Card, rows: usize, cols: usize) {
     card.col_groups.truncate(cols);
 }
 
+/// Returns a recipe as the estimator names it: None for none.
+fn recipe_name(recipe: &Recipe) -> Option<String> {
+    (*recipe != Recipe::default()).then(|| recipe.to_string())
+}
+
+/// Checks that the stability of a model can be measured with this number of tensors.
+fn check_steps(model: &tensornoodl_data::Model, tensors: usize) -> PyResult<()> {
+    let steps = model.card.history.len();
+    if tensors != steps {
+        let text = format!(
+            "{tensors} tensors are given, the model has learned from {steps}: stability needs all of them, in their order"
+        );
+        return Err(PyValueError::new_err(text));
+    }
+    if model.learner.steps() != steps as u64 {
+        let text = "the model began with init, whose data is not known: stability needs a model that was learned from its own data";
+        return Err(PyValueError::new_err(text));
+    }
+    Ok(())
+}
+
 #[pymethods]
 impl Model {
     /// A model with the patterns of `start`, or with patterns that are found in the first tensor. It has not learned
@@ -296,33 +192,33 @@ impl Model {
         events: Option<&Events>,
     ) -> PyResult<Model> {
         let params = options.params()?;
-        let recipe: Option<Recipe> = recipe.map(str::parse).transpose().map_err(py_error)?;
+        let choice: RecipeChoice = recipe.unwrap_or_default().parse().map_err(py_error)?;
         let mut card = new_card(tensor, events);
-        (card.recipe, card.seed) = (recipe.clone().unwrap_or_default(), options.seed);
+        card.seed = options.seed;
         let earlier = start.and_then(|start| start.cast::<Model>().ok());
         let kind_of_start = match (start, earlier) {
             (_, Some(earlier)) => {
                 let kind = earlier.get().read(py, |earlier| Ok(earlier.learner.kind()))?;
-                Some((kind, "init was learned with it".into()))
+                Some((kind, FROM_INIT.into()))
             }
             (Some(_), None) => Some((ModelKind::Exact, "init has patterns of unit length".into())),
             (None, None) => None,
         };
         let query = tensor.cells.as_ref().map(|_| &card.query);
-        let (kind, reason) = options.choose(kind_of_start, query, &card.recipe)?;
-        let learner = match (start, earlier) {
-            (_, Some(earlier)) => {
-                earlier.get().read(py, |earlier| continue_learner(earlier, params, recipe, &mut card))?
-            }
-            (Some(start), None) => Learner::new(dictionary(start)?, params).map_err(py_error)?,
-            (None, None) => find_learner(py, tensor, &options, params, &card, kind)?,
-        };
-        let features = learner.dictionary().features();
-        if features != card.features.len() {
-            let error = tensornoodl::Error::Features { tensor: card.features.len(), dictionary: features };
-            return Err(py_error(error));
+        let (kind, reason) = options.choose(kind_of_start, query, &choice.given())?;
+        if let Some(earlier) = earlier {
+            let learner =
+                earlier.get().read(py, |earlier| continue_learner(earlier, params, &choice, &mut card))?;
+            return Model::before_first_step(learner, card, (reason, FROM_INIT.into()), None);
         }
-        Ok(Model::new(tensornoodl_data::Model::with_card(learner, card), reason))
+        let (chosen, recipe_reason) = choose_recipe(py, tensor, &options, &choice, &card, kind)?;
+        card.recipe = chosen.recipe;
+        let (of_counts, evidence) = chosen.patterns.unzip();
+        let learner = match start {
+            Some(start) => Learner::new(dictionary(start)?, params).map_err(py_error)?,
+            None => find_learner(py, tensor, &options, &params, &card, (kind, of_counts))?,
+        };
+        Model::before_first_step(learner, card, (reason, recipe_reason), evidence)
     }
 
     /// Learn from a tensor. Return the number of entries that were left out because the model does not know their
@@ -386,9 +282,102 @@ impl Model {
         Tensor::new(py, tensor, labels, codes.dims.clone(), None)
     }
 
+    /// How unlikely the events of each place of a tensor are as those of the next step, the worst place first. `step` is
+    /// the label of the step. Also return the number of entries that were left out because the model does not know
+    /// their features.
+    fn surprises(
+        &self,
+        py: Python<'_>,
+        tensor: &Tensor,
+        step: &str,
+        jobs: usize,
+    ) -> PyResult<(Vec<Row>, usize)> {
+        if self.read(py, |model| Ok(model.learner.kind()))? == ModelKind::Exact {
+            let text = "surprises need the counts model, and this one is exact; if the values count events, use model='counts'";
+            return Err(PyValueError::new_err(text));
+        }
+        let judged = tensor.with(py, |input| {
+            run(py, jobs, &Stop::default(), |pool: &ThreadPool| {
+                let model = self.model.read().map_err(|error| error.to_string())?;
+                Ok(pool.install(|| judge(&model, input, &tensor.labels)))
+            })
+        });
+        let judged = judged?.map_err(|error: String| internal_error(error))?;
+        let (places, left_out) = judged.map_err(py_error)?;
+        Ok((places.iter().map(|it| row(step, it)).collect(), left_out))
+    }
+
+    /// What is doubtful about the model, and what to try.
+    fn warnings(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.read(py, |model| Ok(warnings(model)))
+    }
+
+    /// Steps in which something changed, and patterns that are not seen any more.
+    fn news(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.read(py, |model| Ok(model.news()))
+    }
+
+    /// Learn again from the tensors of all steps, with other seeds and from halves of the places, and keep what was
+    /// found. Return what is doubtful about it, and what to try.
+    fn measure_stability(
+        &self,
+        py: Python<'_>,
+        tensors: Vec<Py<Tensor>>,
+        options: Options,
+        seeds: usize,
+    ) -> PyResult<Vec<String>> {
+        let (params, stop) = (options.params()?, Stop::default());
+        let tensors: Vec<tensornoodl::Tensor<'static>> = self.read(py, |model| {
+            check_steps(model, tensors.len())?;
+            let step = |(step, tensor): (usize, &Py<Tensor>)| {
+                let tensor = tensor.get();
+                tensor.with(py, |input| {
+                    learned_tensor(model, step, input, &tensor.labels, options.polish).map_err(py_error)
+                })
+            };
+            tensors.iter().enumerate().map(step).collect()
+        })?;
+        let work = |pool: &ThreadPool| {
+            let model = &mut *self.model.write().map_err(|error| error.to_string())?;
+            let kind = model.learner.kind();
+            let begin = |seed: u64, of_counts: Option<usize>, first: &tensornoodl::Tensor<'_>| {
+                let mut learner = new_learner(first, &options, &params, kind, (of_counts, seed, &stop))?;
+                learner.set_stop(stop.clone());
+                Ok(learner)
+            };
+            let tensor = |step: usize| Ok(tensors[step].clone());
+            let measured =
+                pool.install(|| model.measure_stability(seeds, options.polish, begin, tensor).map(drop));
+            Ok(measured.map(|()| instabilities(model)))
+        };
+        run(py, options.jobs, &stop, work)?.map_err(|error: String| internal_error(error))?.map_err(py_error)
+    }
+
+    /// What repeated learning found, if that was measured: seed, number of patterns and agreement of each repetition,
+    /// the mean agreement of the seeds, the numbers of patterns of the halves, their agreement, and a sentence.
+    #[expect(clippy::type_complexity, reason = "the fields of a class")]
+    fn stability(
+        &self,
+        py: Python<'_>,
+    ) -> PyResult<Option<(Vec<(u64, usize, f64)>, Option<f64>, (usize, usize), f64, String)>> {
+        self.read(py, |model| {
+            let stability = model.evidence.as_ref().and_then(|evidence| evidence.stability.as_ref());
+            let repeat = |it: &Repeat| (it.seed, it.patterns, it.agreement);
+            Ok(stability.map(|it| {
+                let seeds = it.seeds.iter().map(repeat).collect();
+                (seeds, it.seeds_agreement(), it.halves.into(), it.halves_agreement, it.sentence())
+            }))
+        })
+    }
+
     /// The name of the model, `counts` or `exact`, and the reason for it.
     fn choice(&self, py: Python<'_>) -> PyResult<(&'static str, &str)> {
-        self.read(py, |model| Ok((model_name(model.learner.kind()), &*self.reason)))
+        self.read(py, |model| Ok((model_name(model.learner.kind()), &*self.reasons.0)))
+    }
+
+    /// The recipe, or None for none, and the reason for it.
+    fn recipe(&self, py: Python<'_>) -> PyResult<(Option<String>, &str)> {
+        self.read(py, |model| Ok((recipe_name(&model.card.recipe), &*self.reasons.1)))
     }
 
     /// The patterns (m x n).
@@ -480,9 +469,8 @@ impl Model {
     fn told<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.read(py, |model| {
             let (params, dict) = (model.learner.params(), PyDict::new(py));
-            let recipe = (model.card.recipe != Recipe::default()).then(|| model.card.recipe.to_string());
             dict.set_item("model", model_name(model.learner.kind()))?;
-            dict.set_item("recipe", recipe)?;
+            dict.set_item("recipe", recipe_name(&model.card.recipe))?;
             dict.set_item("random_state", model.card.seed)?;
             let eta_a = match params.rule {
                 Rule::Paper { eta_a } => Some(eta_a),
@@ -583,7 +571,7 @@ impl Model {
             let message = CString::new(format!("{}: {note}", path.display())).map_err(internal_error)?;
             PyErr::warn(py, &py.get_type::<PyUserWarning>(), &message, 1)?;
         }
-        Ok(Model::new(model, IN_FILE.into()))
+        Ok(Model::new(model, (IN_FILE.into(), IN_FILE.into())))
     }
 
     /// Write an HTML page about the model.
@@ -600,17 +588,16 @@ impl Model {
     }
 
     /// Supports pickle and copy, in the format of the model file.
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Pickled<'py, '_>> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Pickled<'py, &Reasons>> {
         let bytes = self.read(py, |model| model.to_bytes().map_err(py_error))?;
         let from = py.get_type::<Model>().getattr("from_bytes")?;
-        Ok((from, (PyBytes::new(py, &bytes), &self.reason)))
+        Ok((from, (PyBytes::new(py, &bytes), &self.reasons)))
     }
 
     /// The model that ``__reduce__`` serialized.
     #[staticmethod]
-    #[pyo3(signature = (bytes, reason=IN_FILE))]
-    fn from_bytes(bytes: &[u8], reason: &str) -> PyResult<Model> {
+    fn from_bytes(bytes: &[u8], reasons: Reasons) -> PyResult<Model> {
         let model = tensornoodl_data::Model::from_bytes(bytes, "the pickled model").map_err(py_error)?;
-        Ok(Model::new(model, reason.into()))
+        Ok(Model::new(model, reasons))
     }
 }

@@ -72,7 +72,7 @@ impl Learner {
         start: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Learner> {
         let (params, stop, first) = (options.params()?, Stop::default(), tensor(&samples)?);
-        let discover = options.discover_params(&stop);
+        let discover = options.discover_params(None, options.seed, &stop);
         let kind_of_start = start.map(|_| (ModelKind::Exact, "dict_init has atoms of unit length".into()));
         let (kind, reason) = options.choose(kind_of_start, None, &Recipe::default())?;
         let learner = match (start, kind) {
@@ -167,7 +167,7 @@ impl Learner {
     }
 
     /// Supports pickle and copy.
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Pickled<'py, '_>> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Pickled<'py, &str>> {
         let bytes = read(py, &self.learner, |learner| postcard::to_stdvec(learner).map_err(internal_error))?;
         let from = py.get_type::<Learner>().getattr("from_bytes")?;
         Ok((from, (PyBytes::new(py, &bytes), &self.reason)))

@@ -15,7 +15,7 @@ pub(crate) struct Options {
     /// The model: `auto`, `counts` or `exact`.
     model: String,
     /// Number of patterns; `None`: the data determines it.
-    patterns: Option<usize>,
+    pub(crate) patterns: Option<usize>,
     /// Passes over each tensor; `None`: until they no longer improve the patterns.
     passes: Option<usize>,
     eta_a: Option<f64>,
@@ -35,8 +35,9 @@ pub(crate) struct Options {
 /// A model, and the reason for it as the end of a sentence that begins with "because".
 pub(crate) type Choice = (ModelKind, String);
 
-/// A function that makes an object again, and its arguments: the state of a learner, and the reason for its model.
-pub(crate) type Pickled<'py, 'a> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>, &'a str));
+/// A function that makes an object again, and its arguments: the state of a learner, and the reasons `R` for what was
+/// chosen.
+pub(crate) type Pickled<'py, R> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>, R));
 
 impl Options {
     /// Chooses the model. `start` is the choice that patterns to start from leave, and `query` is how a table was
@@ -110,12 +111,14 @@ impl Options {
         Ok(params)
     }
 
-    /// Returns the parameters of the search for patterns, which `stop` ends.
-    pub(crate) fn discover_params(&self, stop: &Stop) -> DiscoverParams {
+    /// Returns the parameters of the search for patterns, which `stop` ends. `of_counts` is the number of patterns of the
+    /// counts before a recipe; a stream goes on looking for patterns.
+    pub(crate) fn discover_params(&self, of_counts: Option<usize>, seed: u64, stop: &Stop) -> DiscoverParams {
+        let patterns = self.patterns.or(of_counts.filter(|_| !self.stream));
         DiscoverParams {
-            min_patterns: self.patterns.unwrap_or(0),
-            max_patterns: self.patterns,
-            seed: self.seed,
+            min_patterns: patterns.unwrap_or(0),
+            max_patterns: patterns,
+            seed,
             stop: stop.clone(),
             ..DiscoverParams::default()
         }

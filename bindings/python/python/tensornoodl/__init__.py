@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ._core import Codes, Events, Match, NoPattern, Planted, Tensor, __version__
-from ._estimator import Group, Rung, TensorNOODL, load
+from ._estimator import Excess, Group, Repeat, Rung, Stability, Surprise, TensorNOODL, load
 from ._inputs import NotFittedError, from_events, from_fibers, match
 
 if TYPE_CHECKING:
@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 __all__ = [
     "Codes",
     "Events",
+    "Excess",
     "Group",
     "Match",
     "NoPattern",
     "NotFittedError",
     "Planted",
+    "Repeat",
     "Rung",
+    "Stability",
+    "Surprise",
     "Tensor",
     "TensorNOODL",
     "__version__",

@@ -57,6 +57,77 @@ class Rung:
     error: float
 
 
+@dataclass(frozen=True)
+class Excess:
+    """A feature that is too many at a place."""
+
+    #: Label of the feature.
+    feature: str
+    #: Number of events with this feature.
+    events: float
+    #: Expected number of them.
+    expected: float
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """How unlikely the events of a place are, judged by what the model learned from the steps before."""
+
+    #: Label of the step.
+    step: str
+    #: Label of the row.
+    row: str
+    #: Label of the col.
+    col: str
+    #: Number of events.
+    events: float
+    #: Expected number of events.
+    expected: float
+    #: The p-value of the number of events.
+    p_total: float
+    #: The p-value of the features of the events, given their number.
+    p_shape: float
+    #: Whether the place is too unlikely for chance, given the number of places of the step.
+    significant: bool
+    #: The features that are too many, the most striking first.
+    too_many: list[Excess]
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """The result of learning again with another seed."""
+
+    #: The seed.
+    seed: int
+    #: Number of patterns that were found.
+    patterns: int
+    #: The agreement with the patterns of the model, from 0 to 1.
+    agreement: float
+
+
+@dataclass(frozen=True)
+class Stability:
+    """Whether learning again, with other seeds or from halves of the places, finds the same patterns.
+
+    The agreement of two sets of patterns is the mean cosine between a pattern and the most similar pattern of the other set, over the
+    patterns of both: 1 if all patterns come again.
+    """
+
+    #: What other seeds found.
+    seeds: list[Repeat]
+    #: The mean agreement of the other seeds with the model; None without other seeds.
+    seeds_agreement: float | None
+    #: The numbers of patterns of two random halves of the places.
+    halves: tuple[int, int]
+    #: The agreement of the patterns of both halves with each other.
+    halves_agreement: float
+    #: The agreement in words.
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
 class TensorNOODL:
     """Learns the patterns of a stream of sparse tensors, and the rows and cols that take part in them.
 
@@ -92,7 +163,9 @@ class TensorNOODL:
         If several groups share a pattern, a warning says that the patterns stay as they were learned.
     recipe
         Transformations that are applied to each tensor first: ``log2``, ``sqrt``, ``presence``, ``scale``, ``center``, separated by
-        commas. None means no transformation, or the recipe of ``init``. The counts model takes the first three.
+        commas; None for none. The counts model takes the first three. ``"auto"``: counts are damped by ``sqrt``, ``log2`` or
+        ``presence`` if that predicts significantly better in which cells of the first tensor there are events; other values stay as they
+        are, as do counts with ``polish``. With a fitted TensorNOODL as ``init``, ``"auto"`` is its recipe.
     dims
         Names of the feature, row and col dimensions of xarray's arrays. None means the order of the array.
     init
@@ -113,6 +186,10 @@ class TensorNOODL:
         The model that was taken.
     model_reason_ : str
         Why it was taken: the end of a sentence that begins with "because".
+    recipe_ : str or None
+        The recipe that was taken; None for none.
+    recipe_reason_ : str
+        Why it was taken: the end of a sentence that begins with "because".
     components_ : array (m, n)
         The patterns: of unit length in the exact model, with sum 1 in the counts model.
     row_factors_, col_factors_ : arrays (J, m) and (K, m)
@@ -127,6 +204,13 @@ class TensorNOODL:
     history_ : list of dict
         A record of every step: fibers, fit, change of the patterns, patterns found and lost, and so on. ``1 - fit**2`` is the share that
         is explained: of the energy in the exact model, of the deviance from the mean shares of the features in the counts model.
+        ``surprises`` are the places of counts that were too unlikely for chance, judged before the step was learned: see ``surprise``.
+    warnings_ : list of str
+        What is doubtful about the model, and what to try. ``fit`` gives these warnings, too.
+    news_ : list of str
+        The latest steps in which something changed, and the patterns that are not seen any more.
+    stability_ : Stability or None
+        What ``stability`` has measured.
     """
 
     def __init__(
@@ -141,7 +225,7 @@ class TensorNOODL:
         code_floor: float = 1.0,
         forgetting: float = 0.0,
         polish: bool = False,
-        recipe: str | None = None,
+        recipe: str | None = "auto",
         dims: tuple[str, str, str] | None = None,
         init: Any = None,
         random_state: Any = 0,
@@ -171,6 +255,9 @@ class TensorNOODL:
     def fit(self, X: Any, y: None = None) -> Self:
         """Learn from a tensor or from all tensors of a stream, and discard what was learned before.
 
+        If the result is doubtful, warnings say why and what to try: there are nearly as many patterns as features, most patterns are a
+        single feature, less than a third is explained, no pattern was found, and so on. ``warnings_`` has them after ``partial_fit``, too.
+
         Parameters
         ----------
         X
@@ -199,18 +286,21 @@ class TensorNOODL:
             left_out, note = model.learn(tensor, given, tensor.step if stream else "all")
             # Set after the first step, so that a ``fit`` that fails does not discard the earlier model.
             self._model = model
-            _warn_of_left_out(left_out)
+            _warn_of_left_out(left_out, stacklevel=4)
             if note is not None:
                 warnings.warn(note, stacklevel=3)
             if self.callback is not None:
-                record = model.last()
-                assert record is not None
-                self.callback(record)
+                last = model.last()
+                assert last is not None
+                self.callback(_record(last))
         if model is None:
             raise ValueError("the stream has no tensor to learn from")
         # A stream that goes on may bring more patterns, but not more features.
         if alone or (begins and self._limit(model) == "features"):
             self._warn_of_fewer(model)
+        if alone:
+            for text in model.warnings():
+                warnings.warn(text, stacklevel=3)
         return self
 
     def _limit(self, model: _core.Model) -> str | None:
@@ -274,7 +364,7 @@ class TensorNOODL:
         In the counts model, the strength is a number of events: after the recipe, if there is one.
         """
         codes, left_out = self._fitted_model.encode(as_tensor(X, self.dims), jobs_of(self.n_jobs))
-        _warn_of_left_out(left_out)
+        _warn_of_left_out(left_out, stacklevel=3)
         return codes
 
     def fit_transform(self, X: Any, y: None = None) -> Codes:
@@ -288,6 +378,47 @@ class TensorNOODL:
         In the counts model, it holds the expected numbers of events.
         """
         return self._fitted_model.decode(as_codes(X))
+
+    def surprise(self, X: Any) -> list[Surprise]:
+        """Return how unlikely the events of each place of a tensor or of a stream are, the worst place first.
+
+        Each tensor is judged as the next step of the model, which does not change and must not have learned from it. There are two
+        p-values: of the number of events at the place, and of their features, given this number. Needs the counts model. A place is
+        significant if it is too unlikely for chance, given the number of places of its tensor. ``pandas.DataFrame(model.surprise(X))``
+        is a table.
+        """
+        tensors, count, _ = as_stream(X, self.dims)
+        found, left_out = [], 0
+        for number, tensor in enumerate(tensors, 1):
+            label = tensor.step or ("all" if count == 1 else str(number))
+            places, unknown = self._fitted_model.surprises(tensor, label, jobs_of(self.n_jobs))
+            found += [_surprise(place) for place in places]
+            left_out += unknown
+        _warn_of_left_out(left_out, stacklevel=3)
+        return sorted(found, key=lambda it: min(it.p_total, it.p_shape))
+
+    def stability(self, X: Any, *, seeds: int = 3) -> Stability:
+        """Learn again with other seeds and from two random halves of the places, and return whether the patterns are the same.
+
+        It takes ``seeds`` + 2 times as long as ``fit``. If the patterns are not the same, warnings say so. The result is also in
+        ``stability_`` and in the model file, until the model learns from a further tensor.
+
+        Parameters
+        ----------
+        X
+            The tensor or the stream that the model has learned from, as it was given to ``fit``.
+        seeds
+            Number of other seeds, at least 0.
+        """
+        model = self._fitted_model
+        if isinstance(seeds, bool) or not isinstance(seeds, (int, np.integer)) or not 0 <= seeds < 2**32:
+            raise ValueError(f"seeds is {seeds!r}, it must be a whole number, at least 0 and below 2**32")
+        tensors, _, several = as_stream(X, self.dims)
+        for text in model.measure_stability(list(tensors), self._options(several), int(seeds)):
+            warnings.warn(text, stacklevel=2)
+        measured = self.stability_
+        assert measured is not None
+        return measured
 
     # Results.
 
@@ -322,6 +453,35 @@ class TensorNOODL:
     def model_reason_(self) -> str:
         """Why the model was taken: the end of a sentence that begins with "because"."""
         return self._fitted_model.choice()[1]
+
+    @property
+    def recipe_(self) -> str | None:
+        """The recipe that was taken; None for none."""
+        return self._fitted_model.recipe()[0]
+
+    @property
+    def recipe_reason_(self) -> str:
+        """Why the recipe was taken: the end of a sentence that begins with "because"."""
+        return self._fitted_model.recipe()[1]
+
+    @property
+    def warnings_(self) -> list[str]:
+        """What is doubtful about the model, and what to try."""
+        return self._fitted_model.warnings()
+
+    @property
+    def news_(self) -> list[str]:
+        """Sentences about the latest steps in which something changed, and about patterns that are not seen any more."""
+        return self._fitted_model.news()
+
+    @property
+    def stability_(self) -> Stability | None:
+        """What ``stability`` has measured; None if it was not called since the last step."""
+        found = self._fitted_model.stability()
+        if found is None:
+            return None
+        repeats, *fields = found
+        return Stability([Repeat(*repeat) for repeat in repeats], *fields)
 
     @property
     def components_(self) -> Floats:
@@ -379,7 +539,7 @@ class TensorNOODL:
     @property
     def history_(self) -> list[Record]:
         """Records of all steps."""
-        return self._fitted_model.history()
+        return [_record(step) for step in self._fitted_model.history()]
 
     @property
     def evidence_(self) -> Floats:
@@ -603,10 +763,20 @@ def load(path: str | os.PathLike[str]) -> TensorNOODL:
     return TensorNOODL.load(path)
 
 
-def _warn_of_left_out(count: int) -> None:
+def _surprise(place: _core._Surprise) -> Surprise:
+    *fields, too_many = place
+    return Surprise(*fields, [Excess(*feature) for feature in too_many])
+
+
+def _record(step: Record) -> Record:
+    """Return the record of a step with its surprises as objects."""
+    return step | {"surprises": [_surprise(place) for place in step["surprises"]]}
+
+
+def _warn_of_left_out(count: int, stacklevel: int) -> None:
     if count:
         cells = "1 cell has a feature" if count == 1 else f"{count} cells have features"
-        warnings.warn(f"{cells} that the model does not know; left out", stacklevel=4)
+        warnings.warn(f"{cells} that the model does not know; left out", stacklevel=stacklevel)
 
 
 def _require(module: str, what: str) -> Any:
