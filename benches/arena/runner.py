@@ -16,6 +16,7 @@ OURS, TOLD = "ours", "ours told"
 MINE = {OURS: [], TOLD: [], "ours exact": ["--model", "exact"], "ours counts": ["--model", "counts"]}
 SLOW = {"CP-APR", "NN-PARAFAC"}  # two seeds only, and one for held-out places and halves
 TENTHS = range(1, 10)
+SCORED = 500  # held-out places of all splits of a table: fewer say little
 BATCH = ["school", "school_hour", "school_20min", "school_slots", "enron", "tickets", "mail"]
 STREAMS = ["tickets_week", "mail_month", "planted", "planted_bursty", "planted_change", "planted_thin"]
 
@@ -55,6 +56,11 @@ class Arena:
             "half 1": order % 2 == 1,
         }[part]
         return table.where(places[chosen])
+
+    def splits(self, name):
+        """Returns how many splits the check needs: as many as score SCORED places, 5 at least and 40 at most."""
+        held_out = len(self.table(name).places()) // 5
+        return int(np.clip(-(-SCORED // max(held_out, 1)), 5, 40))
 
     def fit(self, name, method, m, seed, part="all"):
         """Returns the patterns of a method from one part of a table."""
