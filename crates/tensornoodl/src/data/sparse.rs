@@ -15,6 +15,13 @@ impl Sparse {
         Sparse { rows, starts: vec![0], entries: Vec::new() }
     }
 
+    /// A matrix with this many rows and without columns, with memory for this many columns and entries.
+    pub fn with_capacity(rows: usize, columns: usize, entries: usize) -> Sparse {
+        let mut starts = Vec::with_capacity(columns + 1);
+        starts.push(0);
+        Sparse { rows, starts, entries: Vec::with_capacity(entries) }
+    }
+
     /// Whether the columns are in order and inside the matrix, for a matrix that was deserialized.
     pub(crate) fn is_sound(&self) -> bool {
         let inside = |column: &[(u32, f64)]| {
@@ -53,14 +60,13 @@ impl Sparse {
 
     /// Returns the matrix of the columns with these numbers, in this order.
     pub(crate) fn gather(&self, columns: &[usize]) -> Sparse {
-        let mut starts = Vec::with_capacity(columns.len() + 1);
-        let mut entries = Vec::with_capacity(self.entries.len());
-        starts.push(0);
+        let entries = columns.iter().map(|&column| self.column(column).len()).sum();
+        let mut matrix = Sparse::with_capacity(self.rows, columns.len(), entries);
         for &column in columns {
-            entries.extend_from_slice(self.column(column));
-            starts.push(entries.len());
+            matrix.entries.extend_from_slice(self.column(column));
+            matrix.starts.push(matrix.entries.len());
         }
-        Sparse { rows: self.rows, starts, entries }
+        matrix
     }
 
     /// Removes the rows `lost`, given by increasing number, and moves the rows below up; the matrix has `rows` rows

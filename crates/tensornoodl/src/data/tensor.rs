@@ -199,6 +199,15 @@ impl<'a> Tensor<'a> {
         Tensor { shape: self.shape, fibers, places: (&*self.places).into() }
     }
 
+    /// Returns this tensor without borrows. Only what is borrowed is copied.
+    pub fn into_owned(self) -> Tensor<'static> {
+        let fibers = match self.fibers {
+            Fibers::Dense(values) => Fibers::Dense(Cow::Owned(values.into_owned())),
+            Fibers::Sparse(matrix, values) => Fibers::Sparse(Cow::Owned(matrix.into_owned()), values),
+        };
+        Tensor { shape: self.shape, fibers, places: Cow::Owned(self.places.into_owned()) }
+    }
+
     /// Makes a tensor from fibers that this crate computed, without the checks of [`Tensor::from_fibers`].
     pub(crate) fn trusted(shape: Shape, values: Vec<f64>, places: Vec<Place>) -> Tensor<'static> {
         Tensor::dense(shape, values.into(), places.into())

@@ -4,8 +4,6 @@
 use std::borrow::Borrow;
 use std::fmt::Display;
 
-use rayon::prelude::*;
-
 use crate::data::codes::{Codes, SolverCounts};
 use crate::data::dictionary::Dictionary;
 use crate::data::sparse::Sparse;
@@ -13,7 +11,7 @@ use crate::data::tensor::{Tensor, check_distinct};
 use crate::discover::counts::groups::Groups;
 use crate::discover::counts::hidden::CountFibers;
 use crate::discover::counts::pool::keep_places;
-use crate::discover::counts::{CountDiscovery, Growth, count_fibers, gather};
+use crate::discover::counts::{CountDiscovery, Growth, count_fibers, encode_in_waves, gather};
 use crate::discover::params::DiscoverParams;
 use crate::encode::counts::CountCoder;
 use crate::error::Error;
@@ -26,10 +24,7 @@ use crate::shape::{Place, Shape};
 use crate::stop::Stop;
 use crate::surprise::judge::{Judge, Surprise};
 use crate::surprise::past::StepFibers;
-use crate::update::counts::{CodedFiber, EventSums, MOST_EVENTS, Statistics};
-
-/// Number of fibers whose codes are computed before they are added up.
-const WAVE: usize = 1 << 14;
+use crate::update::counts::{EventSums, MOST_EVENTS, Statistics};
 
 /// Maximum number of passes over one tensor, unless a number is given.
 const MAX_PASSES: usize = 30;
@@ -114,7 +109,6 @@ impl Counts {
             moved = Some(statistics);
         };
         // No function below this line can fail.
-        let (fibers, _) = gather(&*common.team.0, pass.fibers);
         let mean = statistics.mean();
         let m = dictionary.patterns();
         let mut step = Step {
@@ -135,7 +129,9 @@ impl Counts {
         self.statistics = statistics;
         common.commit(dictionary, &step);
         if self.discovery.last_step() < step.step {
-            self.discovery.add(step.step, fibers);
+            self.discovery.add(step.step, gather(&*common.team.0, pass.fibers).0);
+        } else {
+            drop(pass.fibers);
         }
         let growth = timed(&mut times.search, || {
             self.discovery.grow(&common.dictionary, &self.statistics.patterns, common.params.forgetting)
@@ -236,24 +232,27 @@ impl Counts {
         undamp: impl Fn(f64) -> f64,
     ) -> Result<Vec<Surprise>, Error> {
         let own = agree(&*common.team.0, count_fibers(tensor))?;
-        let (fibers, zeros) = gather(&*common.team.0, own);
         let pool = &self.discovery.pool;
+        if pool.steps.iter().all(|step| step.0 > common.steps) {
+            return Ok(Vec::new());
+        }
+        let (fibers, zeros) = gather(&*common.team.0, own);
         let zeros = zeros.max(pool.zeros);
-        let step_fibers = |fibers: &CountFibers| {
+        let step_fibers = |fibers: CountFibers| {
             let learned = keep_places(fibers, zeros);
             let mut counts = learned.clone();
             counts.fibers.replace(|value| undamp(value).round().max(1.0));
             StepFibers { learned, counts }
         };
         let before = pool.steps.iter().filter(|step| step.0 <= common.steps);
-        let steps: Vec<StepFibers> = before.map(|step| step_fibers(&step.1)).collect();
+        let steps: Vec<StepFibers> = before.map(|step| step_fibers(step.1.clone())).collect();
         let judge = Judge {
             coder: &CountCoder::new(&common.dictionary, &self.statistics.shares()),
             mean: &self.statistics.mean(),
             seed: self.discovery.params.seed,
             step: common.steps + 1,
         };
-        Ok(judge.judge(&steps, &step_fibers(&fibers).counts, zeros, &*common.team.0))
+        Ok(judge.judge(&steps, &step_fibers(fibers).counts, zeros, &*common.team.0))
     }
 
     /// The groups of rows and cols that share patterns in the latest steps.
@@ -322,16 +321,18 @@ impl Pass {
             if events > MOST_EVENTS {
                 return Err(Error::TooManyEvents { events }.into());
             }
-            for wave in (0..fibers.len()).collect::<Vec<_>>().chunks(WAVE) {
+            for coded in encode_in_waves(coder, &fibers) {
                 if stop.is_set() {
                     return Err(Error::Stopped.into());
                 }
-                let coded = encode_wave(coder, &fibers, wave);
                 self.sums.add(coder, &coded);
                 coded.iter().for_each(|coded| self.codes.push(coded.code()));
             }
             self.places.extend_from_slice(&fibers.places);
-            self.fibers.append(&fibers);
+            match self.fibers.len() {
+                0 => self.fibers = fibers,
+                _ => self.fibers.append(&fibers),
+            }
         }
         Ok(check_distinct(&self.places)?)
     }
@@ -340,16 +341,10 @@ impl Pass {
 /// The codes of all fibers, or of some of them if `stop` is set meanwhile.
 fn encode_all(coder: &CountCoder, fibers: &CountFibers, stop: &Stop) -> Sparse {
     let mut codes = Sparse::new(coder.rows().patterns());
-    for wave in (0..fibers.len()).collect::<Vec<_>>().chunks(WAVE).take_while(|_| !stop.is_set()) {
-        encode_wave(coder, fibers, wave).iter().for_each(|coded| codes.push(coded.code()));
+    for coded in encode_in_waves(coder, fibers).take_while(|_| !stop.is_set()) {
+        coded.iter().for_each(|coded| codes.push(coded.code()));
     }
     codes
-}
-
-/// The codes of some fibers.
-fn encode_wave(coder: &CountCoder, fibers: &CountFibers, wave: &[usize]) -> Vec<CodedFiber> {
-    let encode = |&at: &usize| CodedFiber::new(coder, fibers.places[at], fibers.fibers.column(at));
-    wave.par_iter().with_min_len(64).map(encode).collect()
 }
 
 /// Whether a pass was the last one over a tensor.

@@ -123,17 +123,17 @@ pub(crate) struct EventSums {
 }
 
 /// One fiber of counts, and its codes.
-pub(crate) struct CodedFiber {
+pub(crate) struct CodedFiber<'a> {
     /// The events of the fiber, by features.
-    pub(crate) fiber: Vec<(u32, f64)>,
+    pub(crate) fiber: &'a [(u32, f64)],
     /// The codes on the supports that may explain it, the most probable one first. Empty without patterns.
     pub(crate) codes: Vec<ProbableCode>,
 }
 
-impl CodedFiber {
+impl<'a> CodedFiber<'a> {
     /// Codes the fiber at a place.
-    pub(crate) fn new(coder: &CountCoder, place: Place, fiber: &[(u32, f64)]) -> CodedFiber {
-        CodedFiber { fiber: fiber.to_vec(), codes: coder.codes(place, fiber) }
+    pub(crate) fn new(coder: &CountCoder, place: Place, fiber: &'a [(u32, f64)]) -> CodedFiber<'a> {
+        CodedFiber { fiber, codes: coder.codes(place, fiber) }
     }
 
     /// The code of the fiber: the one on the most probable support.
@@ -166,11 +166,11 @@ impl EventSums {
     }
 
     /// Adds coded fibers.
-    pub(crate) fn add(&mut self, coder: &CountCoder, fibers: &[CodedFiber]) {
+    pub(crate) fn add(&mut self, coder: &CountCoder, fibers: &[CodedFiber<'_>]) {
         let (n, m) = (self.features.len(), self.patterns);
         let empty = || (vec![0i64; n * m], vec![0i64; n]);
-        let add_fiber = |(mut events, mut features): (Vec<i64>, Vec<i64>), coded: &CodedFiber| {
-            for &(feature, y) in &coded.fiber {
+        let add_fiber = |(mut events, mut features): (Vec<i64>, Vec<i64>), coded: &CodedFiber<'_>| {
+            for &(feature, y) in coded.fiber {
                 let row = coder.rows().row(feature as usize);
                 let sums = &mut events[feature as usize * m..][..m];
                 for ProbableCode { probability, code } in &coded.codes {
@@ -193,12 +193,12 @@ impl EventSums {
             fibers.par_iter().with_min_len(256).fold(empty, add_fiber).reduce(empty, merge);
         self.events.iter_mut().zip(events).for_each(|(a, b)| *a += b);
         self.features.iter_mut().zip(features).for_each(|(a, b)| *a += b);
-        let score = |coded: &CodedFiber| {
+        let score = |coded: &CodedFiber<'_>| {
             let total: f64 = coded.fiber.iter().map(|entry| entry.1).sum();
             let cells = coded.fiber.iter().map(|(_, y)| y * y.ln()).sum::<f64>();
             let mut code = vec![0.0; coder.rows().stride()];
             coded.code().iter().for_each(|&(i, x)| code[i as usize] = x);
-            [cells, total * total.ln(), log_likelihood(coder.rows(), &coded.fiber, &code)]
+            [cells, total * total.ln(), log_likelihood(coder.rows(), coded.fiber, &code)]
         };
         let scores: Vec<[f64; 3]> = fibers.par_iter().with_min_len(256).map(score).collect();
         for column in [CELLS, FIBERS, EXPECTED] {

@@ -56,33 +56,33 @@ pub struct TableComparison {
     pub rungs: Vec<Rung>,
 }
 
-/// Compares tables that are damped in different ways: each has the same cells as the first one, with other values.
-/// `count` is the number of patterns, if it is known.
+/// Compares tables that a tensor becomes if its counts are damped in different ways. Each of `dampings` returns the new
+/// value of a count above 0; the first one returns the count itself. `count` is the number of patterns, if it is known.
 ///
-/// The ranks of a team have shares of the tensors. Large tensors are sampled.
+/// The ranks of a team have shares of the tensor. A large tensor is sampled. A damped table is made when it is fitted,
+/// so that a thread holds one of them at a time.
 ///
 /// # Errors
-/// [`Error::NotACount`] if a value is negative, [`Error::Stopped`] if `stop` was set.
-pub fn compare_tables(
+/// [`Error::NotACount`] if a value is negative, before or after it is damped. [`Error::Stopped`] if `stop` was set.
+pub fn compare_tables<D: Fn(f64) -> f64 + Sync>(
     team: &dyn Team,
-    tables: &[Tensor<'_>],
+    tensor: &Tensor<'_>,
+    dampings: &[D],
     count: Option<usize>,
     seed: u64,
     stop: &Stop,
 ) -> Result<TableComparison, Error> {
-    let own: Result<Vec<CountFibers>, Error> = tables.iter().map(count_fibers).collect();
-    let fibers: Vec<CountFibers> =
-        agree(team, own)?.into_iter().map(|fibers| gather(team, fibers).0).collect();
-    // All tables get the number of patterns of the first one.
-    let first = fibers.first().filter(|fibers| fibers.len() > 0);
+    let own = count_fibers(tensor).and_then(|own| check_damped(&own, dampings).map(|()| own));
+    let (fibers, _) = gather(team, agree(team, own)?);
+    // All tables get the number of patterns of the counts themselves.
     let (patterns, rungs) = match count {
         Some(count) => (count.max(1), Vec::new()),
-        None => first
-            .and_then(|first| number(first, seed, stop))
+        None if fibers.len() == 0 => (1, Vec::new()),
+        None => number(&fibers, usize::MAX, seed, stop)
             .map_or((1, Vec::new()), |found| (found.taken, found.rungs)),
     };
-    let scores: Vec<Vec<f64>> =
-        fibers.par_iter().map(|fibers| presence(fibers, patterns, seed, stop)).collect();
+    let score = |damping: &D| presence(&damped(&fibers, damping), patterns, seed, stop);
+    let scores: Vec<Vec<f64>> = dampings.par_iter().map(score).collect();
     // If one rank is stopped, all of them are.
     let mut stopped = [i8::from(stop.is_set())];
     team.max(&mut stopped);
@@ -95,6 +95,36 @@ pub fn compare_tables(
         PresenceScore { gain, error: squares.sqrt() }
     };
     Ok(TableComparison { scores: scores.iter().map(score).collect(), patterns, rungs })
+}
+
+/// Checks that no damped value is negative.
+fn check_damped<D: Fn(f64) -> f64>(fibers: &CountFibers, dampings: &[D]) -> Result<(), Error> {
+    for damping in dampings {
+        for (&place, column) in fibers.places.iter().zip(fibers.fibers.columns()) {
+            let mut values = column.iter().map(|&(feature, y)| (feature as usize, damping(y)));
+            if let Some((feature, value)) = values.find(|(_, value)| *value < 0.0) {
+                return Err(Error::NotACount { feature, place, value });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The fibers after damping. Cells and fibers that become zero are left out.
+fn damped(fibers: &CountFibers, damping: impl Fn(f64) -> f64) -> CountFibers {
+    let matrix = &fibers.fibers;
+    let mut left = CountFibers::with_capacity(matrix.rows(), matrix.cols(), matrix.nnz());
+    let mut column: Vec<(u32, f64)> = Vec::new();
+    for (&place, own) in fibers.places.iter().zip(matrix.columns()) {
+        column.clear();
+        let values = own.iter().map(|&(feature, y)| (feature, damping(y)));
+        column.extend(values.filter(|entry| entry.1 != 0.0));
+        if !column.is_empty() {
+            left.fibers.push(&column);
+            left.places.push(place);
+        }
+    }
+    left
 }
 
 /// For each fiber and rotation, the log-likelihood of the presence of events in its hidden cells. Empty if the
@@ -110,38 +140,59 @@ fn presence(fibers: &CountFibers, patterns: usize, seed: u64, stop: &Stop) -> Ve
         let mut fit = Mixture::mean(&cells);
         fit.overfill(&cells, 2 * patterns, seed.wrapping_add(rotation as u64));
         let (fit, _) = fit.merge_down(&cells, patterns, |_| ());
-        score(&cells, &fit)
+        score(&cells, fit)
     };
     (0..rotations).into_par_iter().map(rotation).collect::<Vec<_>>().concat()
 }
 
-/// The hidden cells of one fiber: ln l of the cells with events, and of those without.
+/// ln l of the hidden cells of all fibers: for each fiber, those with events, then those without.
 struct Hidden {
-    present: Vec<f64>,
-    absent: Vec<f64>,
+    logarithms: Vec<f64>,
+    /// For each fiber, where its cells without events start, and where they end.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Hidden {
+    fn new(cells: &HiddenCells, fit: &Mixture) -> Hidden {
+        let mut features = vec![Vec::new(); cells.folds];
+        cells.feature_folds.iter().zip(0..).for_each(|(fold, feature)| features[*fold].push(feature));
+        let size = (0..cells.fibers()).map(|q| features[cells.fold(q)].len()).sum();
+        let mut logarithms = Vec::with_capacity(size);
+        let mut ends = Vec::with_capacity(cells.fibers());
+        for q in 0..cells.fibers() {
+            let (code, events) = (fit.code(q), cells.hidden(q));
+            let expected = |feature: u32| expected(fit.rows.row(feature as usize), code).max(LEAST).ln();
+            let is_absent = |feature: &u32| events.binary_search_by_key(feature, |entry| entry.0).is_err();
+            logarithms.extend(events.iter().map(|entry| expected(entry.0)));
+            let start = logarithms.len();
+            logarithms.extend(features[cells.fold(q)].iter().copied().filter(is_absent).map(expected));
+            ends.push((start, logarithms.len()));
+        }
+        Hidden { logarithms, ends }
+    }
+
+    /// For each fiber, its cells with events and those without.
+    fn fibers(&self) -> impl Iterator<Item = (&[f64], &[f64])> {
+        let mut first = 0;
+        self.ends.iter().map(move |&(start, end)| {
+            let fiber = (&self.logarithms[first..start], &self.logarithms[start..end]);
+            first = end;
+            fiber
+        })
+    }
 }
 
 /// For each fiber, the log-likelihood of the presence of events in its hidden cells, with the best b and c.
-fn score(cells: &HiddenCells, fit: &Mixture) -> Vec<f64> {
-    let hidden = |q: usize| {
-        let code = fit.code(q);
-        let expected = |feature: usize| expected(fit.rows.row(feature), code).max(LEAST).ln();
-        let events: Vec<u32> = cells.hidden(q).iter().map(|entry| entry.0).collect();
-        let in_fold = (0..cells.features).filter(|&feature| cells.feature_folds[feature] == cells.fold(q));
-        let absent = in_fold.filter(|&feature| events.binary_search(&(feature as u32)).is_err());
-        Hidden {
-            absent: absent.map(expected).collect(),
-            present: events.iter().map(|&feature| expected(feature as usize)).collect(),
-        }
-    };
-    let hidden: Vec<Hidden> = (0..cells.fibers()).map(hidden).collect();
+fn score(cells: &HiddenCells, fit: Mixture) -> Vec<f64> {
+    let hidden = Hidden::new(cells, &fit);
+    drop(fit);
     let likelihood = |b: f64, c: f64| -> Vec<f64> {
         let rate = |l: &f64| (b * l + c).exp();
-        let fiber = |hidden: &Hidden| {
-            let present: f64 = hidden.present.iter().map(|l| (-(-rate(l)).exp_m1()).max(LEAST).ln()).sum();
-            present - hidden.absent.iter().map(rate).sum::<f64>()
+        let fiber = |(present, absent): (&[f64], &[f64])| {
+            let present: f64 = present.iter().map(|l| (-(-rate(l)).exp_m1()).max(LEAST).ln()).sum();
+            present - absent.iter().map(rate).sum::<f64>()
         };
-        hidden.iter().map(fiber).collect()
+        hidden.fibers().map(fiber).collect()
     };
     let total = |b: f64, c: f64| likelihood(b, c).iter().sum::<f64>();
     let (b, c) = maximum(total, (1.0, 0.0));

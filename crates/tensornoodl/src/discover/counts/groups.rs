@@ -22,8 +22,8 @@ use rayon::prelude::*;
 use crate::data::codes::Codes;
 use crate::data::dictionary::Dictionary;
 use crate::data::sparse::Sparse;
-use crate::discover::counts::hidden::{CountFibers, HiddenCells};
-use crate::discover::counts::ladder::{Ladder, from_mean, most_likely};
+use crate::discover::counts::hidden::CountFibers;
+use crate::discover::counts::ladder::start;
 use crate::discover::counts::mixture::Mixture;
 use crate::encode::counts::CountCoder;
 use crate::shape::Place;
@@ -32,12 +32,6 @@ use crate::untangle::factors::Factors;
 
 /// Maximum number of groups.
 const MOST_GROUPS: usize = 64;
-
-/// The number of groups that the search starts with. It is doubled as long as more than half of them are needed.
-const FIRST_TOP: usize = 8;
-
-/// Number of fits, of which the most likely one is taken.
-const TRIES: u64 = 3;
 
 /// Maximum number of rows that groups are found in: those with most events. The other rows join them.
 const MOST_ROWS: usize = 1 << 10;
@@ -176,7 +170,7 @@ impl GroupCoder {
         if roots.len() == 0 {
             return None;
         }
-        let fit = fit(&roots, seed);
+        let fit = fit(roots, seed);
         let mut columns = fit.rows.columns();
         for (column, events) in columns.chunks_exact_mut(rows.len()).zip(fit.events()) {
             column.iter_mut().for_each(|share| *share *= events);
@@ -229,25 +223,9 @@ impl GroupCoder {
 
 /// Fits groups to the roots of events. Their number is the smallest one that predicts hidden cells as well as more
 /// do, as for patterns, but it is bounded.
-fn fit(roots: &CountFibers, seed: u64) -> Mixture {
-    let most = MOST_GROUPS.min(roots.fibers.rows().saturating_sub(1)).min(roots.len()).max(1);
-    let mut top = FIRST_TOP.min(most);
-    let count = loop {
-        let ladder = Ladder::climb(roots, seed, &Stop::default(), |cells, seed| {
-            from_mean(cells, top, 1, seed, |fit| fit.score(cells)).1
-        });
-        let count = ladder.scores[ladder.decide().0].0;
-        if 2 * count <= top || top == most {
-            break count;
-        }
-        top = (2 * top).min(most);
-    };
-    let cells = HiddenCells::none(roots);
-    let attempt = |attempt: u64| {
-        let (fit, _) = from_mean(&cells, top, count, seed.wrapping_add(attempt << 32), |_| ());
-        (fit.log_likelihood(&cells), fit)
-    };
-    most_likely((0..TRIES).into_par_iter().map(attempt).collect(), &cells)
+fn fit(roots: CountFibers, seed: u64) -> Mixture {
+    let found = start(roots, None, MOST_GROUPS, seed, &Stop::default());
+    found.expect("the search is not stopped").fit
 }
 
 /// The rows with the largest sums of roots, by increasing number.

@@ -26,6 +26,12 @@ impl CountFibers {
         CountFibers { fibers: Sparse::new(features), places: Vec::new() }
     }
 
+    /// No fibers, of n features, with memory for this many fibers and cells.
+    pub(crate) fn with_capacity(features: usize, fibers: usize, cells: usize) -> CountFibers {
+        let matrix = Sparse::with_capacity(features, fibers, cells);
+        CountFibers { fibers: matrix, places: Vec::with_capacity(fibers) }
+    }
+
     /// The number of fibers.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
@@ -113,7 +119,8 @@ impl HiddenCells {
         folds: usize,
     ) -> HiddenCells {
         let n = fibers.fibers.rows();
-        let (mut entries, mut starts) = (Vec::with_capacity(fibers.fibers.nnz()), Vec::new());
+        let mut entries = Vec::with_capacity(fibers.fibers.nnz());
+        let mut starts = Vec::with_capacity(fibers.len() + 1);
         let mut sums = vec![0.0; n];
         for (at, column) in fibers.fibers.columns().enumerate() {
             let is_hidden = |entry: &&(u32, f64)| {

@@ -14,6 +14,12 @@ const AHEAD: usize = 4;
 /// The number of hidden parts of fibers that a ladder is judged by, if there are as many.
 const UNITS: usize = 10_000;
 
+/// A rotation of few fibers is fitted more than once: as often as these have together this many fibers.
+const STARTED_FIBERS: usize = 1_000;
+
+/// Maximum number of fits of a rotation.
+const MAX_STARTS: usize = 4;
+
 /// Minimum number of rotations of hidden cells.
 const MIN_ROTATIONS: usize = 3;
 
@@ -50,6 +56,26 @@ pub(crate) struct Ladder {
     pub(crate) scores: Vec<(usize, Score)>,
 }
 
+/// How well a fit predicts.
+pub(crate) struct Fit {
+    /// Number of patterns.
+    patterns: usize,
+    /// The log-likelihood of all cells that are seen.
+    seen: f64,
+    /// The log-likelihood of the hidden part of each fiber.
+    hidden: Vec<f64>,
+}
+
+impl Fit {
+    fn new(fit: &Mixture, cells: &HiddenCells) -> Fit {
+        Fit {
+            patterns: fit.patterns(),
+            seen: fit.log_likelihood(cells),
+            hidden: fit.hidden_log_likelihoods(cells),
+        }
+    }
+}
+
 /// Difference of two scores in standard errors.
 fn significance(better: &Score, worse: &Score) -> f64 {
     let (gain, error) = difference(better, worse);
@@ -76,30 +102,38 @@ fn difference(better: &Score, worse: &Score) -> (f64, f64) {
 
 impl Ladder {
     /// Fits the patterns of all rungs, with several rotations of hidden cells, and scores them. `rungs` returns the
-    /// scores of one rotation, for the same numbers of patterns in each.
+    /// fits of one rotation, for the same numbers of patterns in each. Few fibers are fitted from several starts, of
+    /// which each rung takes the one that makes the seen cells most likely.
     pub(crate) fn climb(
         fibers: &CountFibers,
         seed: u64,
         stop: &Stop,
-        rungs: impl Fn(&HiddenCells, u64) -> Vec<(usize, Vec<f64>)> + Sync,
+        rungs: impl Fn(&HiddenCells, u64) -> Vec<Fit> + Sync,
     ) -> Ladder {
         let all = folds(fibers.fibers.rows());
         let rotations =
             UNITS.div_ceil(fibers.len().max(1)).clamp(MIN_ROTATIONS, all.max(MIN_ROTATIONS)).min(all);
-        let rotation = |rotation: usize| -> Vec<(usize, Vec<f64>)> {
+        let starts = (STARTED_FIBERS / fibers.len().max(1)).clamp(1, MAX_STARTS) as u64;
+        let rotation = |rotation: usize| -> Vec<Fit> {
             if stop.is_set() {
                 return Vec::new();
             }
             let cells = HiddenCells::rotation(fibers, seed, rotation);
-            rungs(&cells, seed.wrapping_mul(1009).wrapping_add(rotation as u64))
+            let seed = seed.wrapping_mul(1009).wrapping_add(rotation as u64);
+            let better = |best: Fit, next: Fit| if next.seen > best.seen { next } else { best };
+            let start = |start: u64| rungs(&cells, seed.wrapping_add(start << 32));
+            let all = (0..starts).map(start);
+            let best =
+                all.reduce(|best, next| best.into_iter().zip(next).map(|(a, b)| better(a, b)).collect());
+            best.unwrap_or_default()
         };
-        let rotations: Vec<Vec<(usize, Vec<f64>)>> = (0..rotations).into_par_iter().map(rotation).collect();
+        let rotations: Vec<Vec<Fit>> = (0..rotations).into_par_iter().map(rotation).collect();
         let mut scores: Vec<(usize, Score)> = Vec::new();
         for rotation in rotations {
             scores.resize_with(rotation.len().max(scores.len()), Default::default);
-            for (all, (patterns, own)) in scores.iter_mut().zip(rotation) {
-                all.0 = patterns;
-                all.1.push(own);
+            for (all, fit) in scores.iter_mut().zip(rotation) {
+                all.0 = fit.patterns;
+                all.1.push(fit.hidden);
             }
         }
         Ladder { scores }
@@ -166,13 +200,14 @@ pub(crate) struct Number {
     significance: f64,
 }
 
-/// Decides on the number of patterns. There are fewer patterns than features. None if the search was stopped.
-pub(crate) fn number(fibers: &CountFibers, seed: u64, stop: &Stop) -> Option<Number> {
-    let most = (fibers.fibers.rows() - 1).clamp(1, fibers.len().max(1));
+/// Decides on the number of patterns, at most `most`. There are fewer patterns than features. None if the search was
+/// stopped.
+pub(crate) fn number(fibers: &CountFibers, most: usize, seed: u64, stop: &Stop) -> Option<Number> {
+    let most = most.min(fibers.fibers.rows().saturating_sub(1)).min(fibers.len()).max(1);
     let mut top = FIRST_TOP.min(most);
     loop {
         let ladder = Ladder::climb(fibers, seed, stop, |cells, seed| {
-            from_mean(cells, top, 1, seed, |fit| fit.score(cells)).1
+            from_mean(cells, top, 1, seed, |fit| Fit::new(fit, cells)).1
         });
         if stop.is_set() {
             return None;
@@ -187,18 +222,24 @@ pub(crate) fn number(fibers: &CountFibers, seed: u64, stop: &Stop) -> Option<Num
 }
 
 /// Finds patterns from nothing: exactly `count` of them, or as many as predict hidden cells significantly better than
-/// fewer do. There are fewer patterns than features, unless `count` says otherwise. None if the search was stopped.
-pub(crate) fn start(fibers: &CountFibers, count: Option<usize>, seed: u64, stop: &Stop) -> Option<Found> {
+/// fewer do, at most `most`. There are fewer patterns than features, unless `count` says otherwise. None if the search
+/// was stopped.
+pub(crate) fn start(
+    fibers: CountFibers,
+    count: Option<usize>,
+    most: usize,
+    seed: u64,
+    stop: &Stop,
+) -> Option<Found> {
     let Number { taken, rungs, top, significance } = match count {
         Some(taken) => Number { taken, rungs: Vec::new(), top: 2 * taken, significance: 0.0 },
-        None => number(fibers, seed, stop)?,
+        None => number(&fibers, most, seed, stop)?,
     };
-    let cells = HiddenCells::none(fibers);
-    let attempt = |attempt: u64| {
-        let (fit, _) = from_mean(&cells, top.max(taken), taken, seed.wrapping_add(attempt << 32), |_| ());
-        (fit.log_likelihood(&cells), fit)
-    };
-    let fit = most_likely((0..TRIES).into_par_iter().map(attempt).collect(), &cells);
+    let cells = HiddenCells::none(&fibers);
+    drop(fibers);
+    let attempt =
+        |attempt: u64| from_mean(&cells, top.max(taken), taken, seed.wrapping_add(attempt << 32), |_| ()).0;
+    let fit = most_likely(&cells, TRIES, attempt);
     (!stop.is_set()).then_some(Found { fit, rungs, significance })
 }
 
@@ -215,10 +256,19 @@ pub(crate) fn from_mean<R>(
     fit.merge_down(cells, least, judge)
 }
 
-/// Takes the most likely of several fits, the first of equal ones, and improves it.
-pub(crate) fn most_likely(fits: Vec<(f64, Mixture)>, cells: &HiddenCells) -> Mixture {
+/// Fits several times, takes the most likely fit, the first of equal ones, and improves it.
+pub(crate) fn most_likely(
+    cells: &HiddenCells,
+    tries: u64,
+    attempt: impl Fn(u64) -> Mixture + Sync,
+) -> Mixture {
+    let judged = |number: u64| {
+        let fit = attempt(number);
+        (fit.log_likelihood(cells), fit)
+    };
     let better = |best: (f64, Mixture), next: (f64, Mixture)| if next.0 > best.0 { next } else { best };
-    let mut fit = fits.into_iter().reduce(better).map_or_else(|| Mixture::mean(cells), |best| best.1);
+    let best = (0..tries).into_par_iter().map(judged).reduce_with(better);
+    let mut fit = best.map_or_else(|| Mixture::mean(cells), |best| best.1);
     fit.iterate(cells, LAST_ITERATIONS);
     fit
 }
@@ -246,7 +296,7 @@ pub(crate) fn test(fibers: &CountFibers, known: &Known, most: usize, seed: u64) 
     let m = known.rows.patterns();
     let top = (m + 2 * AHEAD).min(most).max(m);
     let ladder = Ladder::climb(fibers, seed, &Stop::default(), |cells, seed| {
-        from_known(cells, known, top, m, seed, |fit| fit.score(cells)).1
+        from_known(cells, known, top, m, seed, |fit| Fit::new(fit, cells)).1
     });
     if ladder.scores.is_empty() {
         return Test { further: 0, significance: 0.0, rungs: Vec::new() };
@@ -261,11 +311,10 @@ pub(crate) fn extend(fibers: &CountFibers, known: &Known, further: usize, seed: 
     let least = known.rows.patterns() + further;
     let attempt = |attempt: u64| {
         let top = if further == 0 { least } else { known.rows.patterns() + further.max(2 * AHEAD) };
-        let (fit, _) = from_known(&cells, known, top, least, seed.wrapping_add(attempt << 32), |_| ());
-        (fit.log_likelihood(&cells), fit)
+        from_known(&cells, known, top, least, seed.wrapping_add(attempt << 32), |_| ()).0
     };
     let tries = if further == 0 { 1 } else { TRIES };
-    most_likely((0..tries).into_par_iter().map(attempt).collect(), &cells)
+    most_likely(&cells, tries, attempt)
 }
 
 /// Fits with `top` patterns and fewer, down to `least`, that include the known ones.

@@ -186,11 +186,6 @@ impl Mixture {
         (0..cells.fibers()).map(fiber).sum()
     }
 
-    /// The number of patterns, and the log-likelihood of the hidden events of each fiber.
-    pub(crate) fn score(&self, cells: &HiddenCells) -> (usize, Vec<f64>) {
-        (self.patterns(), self.hidden_log_likelihoods(cells))
-    }
-
     /// For each fiber, the log-likelihood of its hidden events: how its events divide into seen and hidden ones, and the
     /// hidden ones among their cells.
     pub(crate) fn hidden_log_likelihoods(&self, cells: &HiddenCells) -> Vec<f64> {
@@ -291,7 +286,8 @@ impl Mixture {
         (self, judged)
     }
 
-    /// Merges the two patterns that are most alike: whose events lose least likelihood if they get one pattern.
+    /// Merges the two patterns that are most alike: whose events lose least likelihood if they get one pattern. Patterns
+    /// that the same fibers mix lose less than patterns of different fibers.
     fn merge(&mut self) {
         let (m, stride) = (self.patterns(), self.rows.stride());
         let events = self.events();
@@ -301,7 +297,8 @@ impl Mixture {
         let mut best = (f64::INFINITY, 0, 1);
         for j in self.fixed.max(1)..m {
             for i in 0..j {
-                let loss = merge_loss(column(i), column(j), events[i], events[j], i < self.fixed);
+                let pure = merge_loss(column(i), column(j), events[i], events[j], i < self.fixed);
+                let loss = pure * self.separation(i, j, events[i], events[j]);
                 if loss < best.0 {
                     best = (loss, i, j);
                 }
@@ -333,6 +330,19 @@ impl Mixture {
         }
         *self = Mixture { rows, codes, past, statistics: FeatureRows::new(n, m - 1), ..*self };
     }
+
+    /// How far the fibers tell two patterns apart: 1 if each fiber has events of one of them only, 0 if all fibers mix
+    /// both in the same proportion. It is the standard deviation over fibers of the share of the first one among their
+    /// events, over its largest possible value.
+    fn separation(&self, i: usize, j: usize, first: f64, second: f64) -> f64 {
+        let all = first + second;
+        if first <= 0.0 || second <= 0.0 {
+            return 0.0;
+        }
+        let share = |code: &[f64]| if code[i] > 0.0 { code[i] * code[i] / (code[i] + code[j]) } else { 0.0 };
+        let squares: f64 = self.codes.chunks_exact(self.rows.stride()).map(share).sum();
+        ((squares - first * first / all) / (first * second / all)).clamp(0.0, 1.0).sqrt()
+    }
 }
 
 /// The log-likelihood that is lost if two patterns with these numbers of events are replaced by their mean, or by the
@@ -346,4 +356,52 @@ fn merge_loss(a: &[f64], b: &[f64], events_a: f64, events_b: f64, fixed: bool) -
         loss(events_b, b) + if fixed { 0.0 } else { loss(events_a, a) }
     };
     a.iter().zip(b).map(term).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::discover::counts::hidden::CountFibers;
+    use crate::shape::Place;
+
+    /// A fit with given patterns and codes of fibers.
+    fn fit(patterns: &[[f64; 3]; 3], codes: &[[f64; 3]]) -> Mixture {
+        let mut fibers = CountFibers::new(3);
+        for (col, code) in codes.iter().enumerate() {
+            let cell = |feature: usize| {
+                let parts = patterns.iter().zip(code).map(|(pattern, x)| pattern[feature] * x);
+                (feature as u32, parts.sum())
+            };
+            fibers.fibers.push(&[cell(0), cell(1), cell(2)]);
+            fibers.places.push(Place { row: 0, col: col as u32 });
+        }
+        let cells = HiddenCells::none(&fibers);
+        let rows = FeatureRows::from_columns(3, &patterns.concat());
+        let past = FeatureRows::new(3, 3);
+        let mut fit = Mixture { fixed: 0, ..Mixture::with_past(&cells, rows, past) };
+        let stride = fit.rows.stride();
+        for (to, code) in fit.codes.chunks_exact_mut(stride).zip(codes) {
+            to[..3].copy_from_slice(code);
+        }
+        fit
+    }
+
+    #[test]
+    fn patterns_that_the_same_fibers_mix_are_merged_first() {
+        // The shapes of the last two patterns are more alike than those of the first two.
+        let patterns = [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.6, 0.3]];
+        let mut fit = fit(&patterns, &[[10.0, 10.0, 0.0], [20.0, 20.0, 0.0], [0.0, 0.0, 30.0]]);
+        fit.merge();
+        assert_eq!(fit.patterns(), 2);
+        assert_eq!(fit.code(0)[..2], [20.0, 0.0]);
+        assert_eq!(fit.code(2)[..2], [0.0, 30.0]);
+    }
+
+    #[test]
+    fn patterns_of_different_fibers_are_merged_by_shape() {
+        let patterns = [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.6, 0.3]];
+        let mut fit = fit(&patterns, &[[10.0, 0.0, 0.0], [0.0, 20.0, 0.0], [0.0, 0.0, 30.0]]);
+        fit.merge();
+        assert_eq!([fit.code(0)[0], fit.code(1)[1], fit.code(2)[1]], [10.0, 20.0, 30.0]);
+    }
 }

@@ -23,6 +23,7 @@ pub(crate) mod pool;
 use rayon::prelude::*;
 
 use crate::data::dictionary::Dictionary;
+use crate::data::sparse::Sparse;
 use crate::data::tensor::Tensor;
 use crate::discover::counts::hidden::{CountFibers, HiddenCells};
 use crate::discover::counts::ladder::{Known, Rung, extend, start, test};
@@ -47,6 +48,9 @@ const REFINE_ITERATIONS: usize = 6;
 
 /// These iterations end when the patterns change by less than this, relative to their size.
 const REFINED: f64 = 1e-3;
+
+/// Number of fibers that are coded at a time.
+const WAVE: usize = 1 << 12;
 
 /// State of the search for patterns of counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -160,12 +164,14 @@ impl CountDiscovery {
         }
         let n = fibers.fibers.rows();
         let count = self.given().map(|count| count.min(n).min(fibers.len()));
-        let found = start(&fibers, count, self.params.seed, &self.params.stop)?;
+        let found = start(fibers, count, usize::MAX, self.params.seed, &self.params.stop)?;
         self.new_events = 0.0;
         self.evidence = vec![found.significance; found.fit.patterns()];
         self.rungs = found.rungs;
-        let growth = Growth::new(&found.fit, &FeatureRows::new(n, found.fit.patterns()));
-        Some(self.refine(growth, &vec![0.0; n * found.fit.patterns()], 0.0))
+        let m = found.fit.patterns();
+        let growth = Growth::new(&found.fit, &FeatureRows::new(n, m));
+        drop(found.fit);
+        Some(self.refine(growth, &vec![0.0; n * m], 0.0))
     }
 
     /// The number of patterns, if it is given.
@@ -218,6 +224,7 @@ impl CountDiscovery {
             past = statistics.iter().zip(&own.patterns).map(|(all, own)| (all - own).max(0.0)).collect();
         }
         if further == 0 {
+            drop(fibers);
             return Some(self.refine(known_now, &past, forgetting));
         }
         let fit = extend(&fibers, &known, further, self.seed());
@@ -229,7 +236,9 @@ impl CountDiscovery {
         for feature in 0..n {
             known_past.row_mut(feature)[..kept.len()].copy_from_slice(&known.past.row(feature)[..kept.len()]);
         }
-        Some(self.refine(Growth::new(&fit, &known_past).in_places(n, &kept), &past, forgetting))
+        let growth = Growth::new(&fit, &known_past).in_places(n, &kept);
+        drop((fit, fibers));
+        Some(self.refine(growth, &past, forgetting))
     }
 
     /// Fits patterns to the fibers of the pool by the codes and sums that a step makes. `past` (n x m) is what earlier
@@ -263,17 +272,13 @@ impl CountDiscovery {
         let mut places = PlaceShares::default();
         for fibers in self.pool.steps() {
             let coder = CountCoder::new(&dictionary, &before.shares()).expecting(places.clone());
-            let encode = |at: usize| CodedFiber::new(&coder, fibers.places[at], fibers.fibers.column(at));
-            let coded: Vec<CodedFiber> =
-                (0..fibers.len()).into_par_iter().with_min_len(64).map(encode).collect();
             let mut sums = EventSums::new(n, m);
-            sums.add(&coder, &coded);
+            let mut own = fibers.places.iter();
+            for coded in encode_in_waves(&coder, fibers) {
+                sums.add(&coder, &coded);
+                coded.iter().zip(&mut own).for_each(|(coded, place)| places.add(*place, &coded.mean_code(m)));
+            }
             statistics = statistics.add(&sums, forgetting);
-            fibers
-                .places
-                .iter()
-                .zip(&coded)
-                .for_each(|(place, coded)| places.add(*place, &coded.mean_code(m)));
         }
         statistics
     }
@@ -324,6 +329,7 @@ fn past_of_pool(fibers: &CountFibers, rows: &FeatureRows, statistics: &[f64]) ->
 /// whose hash has enough leading zero bits; returns how many are enough. The result is the same for any number of
 /// ranks.
 pub(crate) fn gather(team: &dyn Team, own: CountFibers) -> (CountFibers, u32) {
+    let features = own.fibers.rows();
     let zeros_of: Vec<u32> = own.places.iter().map(|place| place.hash().leading_zeros()).collect();
     let cells = |zeros: u32| -> i64 {
         let kept = own.fibers.columns().zip(&zeros_of).filter(|(_, own)| **own >= zeros);
@@ -332,10 +338,23 @@ pub(crate) fn gather(team: &dyn Team, own: CountFibers) -> (CountFibers, u32) {
     let mut counts: Vec<i64> = (0..=u64::BITS).map(cells).collect();
     team.sum(&mut counts);
     let zeros = counts.iter().take_while(|count| **count > pool::MAX_CELLS as i64).count() as u32;
-    let mut all = CountFibers::new(own.fibers.rows());
-    message::gather(team, pool::keep_places(&own, zeros)).iter().for_each(|fibers| all.append(fibers));
+    let mut parts = message::gather(team, pool::keep_places(own, zeros)).into_iter();
+    let mut all = parts.next().unwrap_or_else(|| CountFibers::new(features));
+    parts.for_each(|part| all.append(&part));
     all.sort();
     (all, zeros)
+}
+
+/// Codes fibers, some thousands at a time, so that memory holds the codes of few of them on all supports.
+pub(crate) fn encode_in_waves<'a>(
+    coder: &'a CountCoder,
+    fibers: &'a CountFibers,
+) -> impl Iterator<Item = Vec<CodedFiber<'a>>> {
+    let encode = move |at: usize| CodedFiber::new(coder, fibers.places[at], fibers.fibers.column(at));
+    (0..fibers.len()).step_by(WAVE).map(move |start| {
+        let wave = start..fibers.len().min(start + WAVE);
+        wave.into_par_iter().with_min_len(64).map(encode).collect()
+    })
 }
 
 /// The fibers of a tensor that have events.
@@ -343,9 +362,12 @@ pub(crate) fn gather(team: &dyn Team, own: CountFibers) -> (CountFibers, u32) {
 /// # Errors
 /// [`Error::NotACount`] if a value is negative.
 pub(crate) fn count_fibers(tensor: &Tensor<'_>) -> Result<CountFibers, Error> {
-    let mut fibers = CountFibers::new(tensor.shape().features);
+    let cells = tensor.sparse().map_or(0, Sparse::nnz);
+    let mut fibers = CountFibers::with_capacity(tensor.shape().features, tensor.fibers(), cells);
+    let mut column: Vec<(u32, f64)> = Vec::new();
     for (at, &place) in tensor.places().iter().enumerate() {
-        let column: Vec<(u32, f64)> = tensor.entries(at).collect();
+        column.clear();
+        column.extend(tensor.entries(at));
         if let Some(&(feature, value)) = column.iter().find(|entry| entry.1 < 0.0 || entry.1 > MOST_EVENTS) {
             return Err(Error::NotACount { feature: feature as usize, place, value });
         }

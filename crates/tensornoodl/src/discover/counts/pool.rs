@@ -75,8 +75,9 @@ impl Pool {
 
     /// Adds the fibers of a step, and drops the oldest steps that are not needed any more. Fibers are ordered by place.
     pub(crate) fn add(&mut self, step: u64, fibers: CountFibers) {
-        let sampled = keep_places(&fibers, self.zeros);
-        self.complete &= sampled.len() == fibers.len();
+        let all = fibers.len();
+        let sampled = keep_places(fibers, self.zeros);
+        self.complete &= sampled.len() == all;
         self.steps.push_back((step, sampled));
         let enough = EVENTS_PER_FEATURE * self.features as f64;
         let mut events = self.events();
@@ -93,7 +94,8 @@ impl Pool {
             self.zeros += 1;
             self.complete = false;
             for step in &mut self.steps {
-                step.1 = keep_places(&step.1, self.zeros);
+                let all = std::mem::replace(&mut step.1, CountFibers::new(self.features));
+                step.1 = keep_places(all, self.zeros);
             }
         }
     }
@@ -114,29 +116,39 @@ impl Pool {
 
     /// The fibers of all steps before `step`, added up by place and ordered by place.
     pub(crate) fn fibers_before(&self, step: u64) -> CountFibers {
-        let mut cells: Vec<(u64, u32, f64)> = Vec::with_capacity(self.cells());
-        for (_, step) in self.steps.iter().take_while(|own| own.0 < step) {
-            for (place, column) in step.places.iter().zip(step.fibers.columns()) {
-                cells.extend(column.iter().map(|&(feature, y)| (place.key(), feature, y)));
-            }
+        let steps: Vec<&CountFibers> =
+            self.steps.iter().take_while(|own| own.0 < step).map(|own| &own.1).collect();
+        // Place, step and number of each fiber.
+        let mut order: Vec<(u64, u32, u32)> = Vec::with_capacity(steps.iter().map(|own| own.len()).sum());
+        for (own, step) in steps.iter().zip(0..) {
+            order.extend(own.places.iter().zip(0..).map(|(place, at)| (place.key(), step, at)));
         }
-        // The sort is stable, so that the events of a cell are added in the order of the steps.
-        cells.sort_by_key(|cell| (cell.0, cell.1));
-        let mut pooled = CountFibers::new(self.features);
-        for fiber in cells.chunk_by(|a, b| a.0 == b.0) {
-            let sum = |cell: &[(u64, u32, f64)]| (cell[0].1, cell.iter().map(|part| part.2).sum());
-            let column: Vec<(u32, f64)> = fiber.chunk_by(|a, b| a.1 == b.1).map(sum).collect();
-            pooled.fibers.push(&column);
-            pooled.places.push(Place::from_key(fiber[0].0));
+        order.sort_unstable();
+        let most = steps.iter().map(|own| own.fibers.nnz()).sum();
+        let mut pooled = CountFibers::with_capacity(self.features, order.len(), most);
+        let mut cells: Vec<(u32, f64)> = Vec::new();
+        for fibers in order.chunk_by(|a, b| a.0 == b.0) {
+            let columns = fibers.iter().map(|&(_, step, at)| steps[step as usize].fibers.column(at as usize));
+            cells.clear();
+            columns.for_each(|column| cells.extend_from_slice(column));
+            // The sort is stable, so that the events of a cell are added in the order of the steps.
+            cells.sort_by_key(|cell| cell.0);
+            cells.dedup_by(|next, sum| {
+                let same = next.0 == sum.0;
+                sum.1 += if same { next.1 } else { 0.0 };
+                same
+            });
+            pooled.fibers.push(&cells);
+            pooled.places.push(Place::from_key(fibers[0].0));
         }
         pooled
     }
 }
 
 /// The fibers at places whose hash has at least this many leading zero bits.
-pub(crate) fn keep_places(fibers: &CountFibers, zeros: u32) -> CountFibers {
+pub(crate) fn keep_places(fibers: CountFibers, zeros: u32) -> CountFibers {
     if zeros == 0 {
-        return fibers.clone();
+        return fibers;
     }
     let kept: Vec<usize> =
         (0..fibers.len()).filter(|&at| fibers.places[at].hash().leading_zeros() >= zeros).collect();
