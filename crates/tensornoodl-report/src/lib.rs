@@ -26,6 +26,21 @@ const MOST_ENTRIES: usize = 40_000;
 /// Largest number of rows in the search for similar rows.
 const MOST_ROWS: usize = 5_000;
 
+/// The script of the page.
+const SCRIPT: &str = include_str!("page.js");
+
+/// The hash of [`SCRIPT`], by which a browser knows that it may run. It runs no other script.
+const SCRIPT_HASH: &str = "sha256-IM+fZHc7BTsp7ZJ1TTpwr12T94+hETPCU7IpVEy5ZUM=";
+
+/// Which labels of rows and cols a page carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageLabels {
+    /// All labels.
+    All,
+    /// Only the labels that the page shows. There is no search for similar rows then, and no table of all rows.
+    Shown,
+}
+
 /// Values that `page.html` shows.
 #[derive(Serialize)]
 struct Page<'m> {
@@ -48,9 +63,14 @@ struct Page<'m> {
     steps: &'m [String],
     convergence: String,
     moments: Vec<Vec<StepFactors>>,
+    /// The labels that `moments` counts in.
+    rows: Vec<&'m str>,
+    cols: Vec<&'m str>,
     row_names: Vec<&'m str>,
     row_weights: Vec<&'m [f64]>,
     pattern_values: Vec<Vec<f64>>,
+    script: &'static str,
+    script_hash: &'static str,
 }
 
 /// Values that `cards.html` shows.
@@ -68,18 +88,33 @@ struct StepFactors {
     cols: Vec<(usize, f64)>,
 }
 
-/// Returns the page about a model.
+/// Returns the page about a model, with all labels.
 ///
 /// # Errors
 ///
 /// If the template cannot be rendered, which is a bug of this crate.
 pub fn html(model: &Model) -> Result<String, Error> {
+    html_with(model, PageLabels::All)
+}
+
+/// Returns the page about a model.
+///
+/// # Errors
+///
+/// If the template cannot be rendered, which is a bug of this crate.
+pub fn html_with(model: &Model, labels: PageLabels) -> Result<String, Error> {
     let card = &model.card;
     let stream = card.history.len() > 1;
     let explained: Vec<f64> = card.history.iter().map(|record| record.explained()).collect();
     let learned = &card.steps[..card.history.len()];
     let table = table_name(card);
-    let weights = row_weights(model);
+    let weights = if labels == PageLabels::All { row_weights(model) } else { Vec::new() };
+    let mut moments = if stream { step_factors(model) } else { Vec::new() };
+    let (mut rows, mut cols) = (texts(&card.rows), texts(&card.cols));
+    if labels == PageLabels::Shown {
+        keep_shown(&mut rows, moments.iter_mut().flatten().flat_map(|it| &mut it.rows).collect());
+        keep_shown(&mut cols, moments.iter_mut().flatten().flat_map(|it| &mut it.cols).collect());
+    }
     let dictionary = model.learner.dictionary();
     let rungs = model.evidence.as_ref().filter(|evidence| !evidence.rungs.is_empty());
     let stability = model.evidence.as_ref().and_then(|evidence| evidence.stability.as_ref());
@@ -104,14 +139,36 @@ pub fn html(model: &Model) -> Result<String, Error> {
             learned,
             &format!("Share of the {} explained, by step", model.measure()),
         ),
-        moments: if stream { step_factors(model) } else { Vec::new() },
+        moments,
+        rows,
+        cols,
         row_names: weights.iter().map(|row| card.rows[row.0].as_str()).collect(),
         row_weights: weights.iter().map(|row| row.1.as_slice()).collect(),
         pattern_values: (0..dictionary.patterns())
             .map(|pattern| dictionary.pattern(pattern).iter().copied().map(rounded).collect())
             .collect(),
+        script: SCRIPT,
+        script_hash: SCRIPT_HASH,
     };
     render(include_str!("page.html"), &page)
+}
+
+fn texts(labels: &[String]) -> Vec<&str> {
+    labels.iter().map(String::as_str).collect()
+}
+
+/// Keeps the labels that members name by their indices, and gives the members the new indices.
+fn keep_shown(labels: &mut Vec<&str>, members: Vec<&mut (usize, f64)>) {
+    let mut new_index = vec![None; labels.len()];
+    let mut kept = Vec::new();
+    for member in members {
+        let index = *new_index[member.0].get_or_insert_with(|| {
+            kept.push(labels[member.0]);
+            kept.len() - 1
+        });
+        member.0 = index;
+    }
+    *labels = kept;
 }
 
 /// Returns the `most` patterns with the largest energy as an HTML fragment: a small picture of each, and its leading
@@ -220,4 +277,28 @@ fn row_weights(model: &Model) -> Vec<(usize, Vec<f64>)> {
     rows.truncate(MOST_ROWS);
     rows.sort_by_key(|row| row.0);
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use base64::prelude::BASE64_STANDARD;
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+
+    #[test]
+    fn the_hash_is_that_of_the_script() {
+        let hash = format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(SCRIPT)));
+        assert_eq!(SCRIPT_HASH, hash, "put this hash into SCRIPT_HASH");
+    }
+
+    #[test]
+    fn only_shown_labels_are_kept() {
+        let mut labels = vec!["a", "b", "c", "d"];
+        let mut members = [(3, 0.5), (1, 0.2), (3, 0.1)];
+        keep_shown(&mut labels, members.iter_mut().collect());
+        assert_eq!(labels, ["d", "b"]);
+        assert_eq!(members.map(|member| member.0), [0, 1, 0]);
+    }
 }
