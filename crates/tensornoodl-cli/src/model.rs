@@ -5,6 +5,8 @@ use std::path::Path;
 
 use tensornoodl_data::{Error, Model};
 
+use crate::output::{self, plain};
+
 /// Reads a model, and writes its note to stderr.
 ///
 /// # Errors
@@ -25,10 +27,10 @@ pub fn write_verdict(out: &mut impl Write, model: &Model) -> io::Result<()> {
         writeln!(out, "{}", stability.sentence())?;
     }
     for sentence in model.news() {
-        writeln!(out, "{sentence}")?;
+        writeln!(out, "{}", plain(&sentence))?;
     }
     for warning in model.warnings() {
-        writeln!(out, "warning: {}. {}.", warning.text, warning.remedy)?;
+        writeln!(out, "{}", plain(&format!("warning: {}. {}.", warning.text, warning.remedy)))?;
     }
     Ok(())
 }
@@ -36,7 +38,6 @@ pub fn write_verdict(out: &mut impl Write, model: &Model) -> io::Result<()> {
 /// Writes the note about the file of a model to stderr, if there is one.
 pub fn write_note(model: &Model, path: &Path) {
     if let Some(note) = model.note() {
-        // A failure to write is ignored, because the note is not the result.
-        let _ = writeln!(io::stderr(), "noodl: {}: {note}", path.display());
+        output::note(&format!("{}: {note}", path.display()));
     }
 }

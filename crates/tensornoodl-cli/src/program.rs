@@ -10,7 +10,9 @@ use tensornoodl::{Error, Team};
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0 done   1 failed   2 wrong usage or parameter   3 wrong data   4 not converged, with --strict
-  5 done, with fewer patterns than --patterns asked for   130 interrupted";
+  5 done, with fewer patterns than --patterns asked for
+  6 no pattern, or patterns that explain less than 1 %; the message says what to try, and whether a model was written
+  129, 130, 143 stopped by SIGHUP, Ctrl-C or SIGTERM, with the model of all finished steps written";
 
 /// A program with subcommands.
 pub trait Program: Parser {
@@ -65,13 +67,30 @@ impl std::fmt::Display for FewerPatterns {
 
 impl std::error::Error for FewerPatterns {}
 
-/// The end of a run by Ctrl-C or SIGTERM. The model of all finished steps has been written.
+/// An outcome that says next to nothing about the table: no pattern, or patterns that explain less than 1 %.
+#[derive(Debug)]
+pub struct NothingExplained(
+    /// What was found, and what to try.
+    pub String,
+);
+
+impl std::fmt::Display for NothingExplained {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NothingExplained {}
+
+/// The end of a run by Ctrl-C, SIGTERM or SIGHUP. The model of all finished steps has been written.
 #[derive(Debug)]
 pub struct Interrupted {
     /// Number of steps that were learned.
     pub step: usize,
     /// The model file.
     pub output: PathBuf,
+    /// The exit code.
+    pub code: u8,
 }
 
 impl std::fmt::Display for Interrupted {

@@ -38,10 +38,7 @@ impl Progress {
     }
 
     /// Shows one more step; JSON lines at most once a second.
-    ///
-    /// # Errors
-    /// If stderr cannot be written.
-    pub fn step(&mut self, progress: &recovery::Progress) -> io::Result<()> {
+    pub fn step(&mut self, progress: &recovery::Progress) {
         let (step, error) = (progress.step.step, progress.error_a);
         if let Some(bar) = &self.bar {
             bar.set_position((TICKS * self.share(step, error)) as u64);
@@ -49,9 +46,9 @@ impl Progress {
         } else if self.lines && self.last_line.elapsed() > Duration::from_secs(1) {
             self.last_line = Instant::now();
             let line = serde_json::json!({ "type": "progress", "step": step, "error_a": error });
-            writeln!(io::stderr(), "{line}")?;
+            // A failure to write is ignored, because progress is not the result.
+            let _ = writeln!(io::stderr(), "{line}");
         }
-        Ok(())
     }
 
     /// Returns the share of the work that is done: decades of error towards the tolerance, or steps, whichever is

@@ -73,10 +73,11 @@ pub(crate) fn is_silent() -> bool {
     silent
 }
 
-/// Starts the threads of this process; None stands for all cores.
+/// Starts the threads of this process; None stands for all cores. This thread is one of them, because each thread has
+/// memory of its own that others cannot use.
 fn start_threads(threads: Option<usize>) -> anyhow::Result<()> {
     if let Some(threads) = threads {
-        rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
+        rayon::ThreadPoolBuilder::new().num_threads(threads).use_current_thread().build_global()?;
     }
     Ok(())
 }
@@ -167,7 +168,11 @@ impl Ranks {
                     complain(&prefix);
                 }
                 // Launchers end all ranks when one exits with a code, so no rank exits before the message is written.
-                let code = all[first] as u8;
+                let code = match all[first] as u8 {
+                    // Only some of the ranks may have got the signal, and the others have the lowest code.
+                    129.. => all.iter().map(|status| *status as u8).max().unwrap_or(1),
+                    code => code,
+                };
                 return match mpi.farewell(1, 0) {
                     Some(_) => ExitCode::from(code),
                     None => mpi.abort(code.into()),

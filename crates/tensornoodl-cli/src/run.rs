@@ -7,7 +7,8 @@ use clap::error::ErrorKind;
 use tensornoodl::Error;
 use tensornoodl_data::Error as DataError;
 
-use crate::program::{FewerPatterns, Interrupted, NotConverged, Program, wrong};
+use crate::output;
+use crate::program::{FewerPatterns, Interrupted, NotConverged, NothingExplained, Program, wrong};
 use crate::ranks::{self, Ranks};
 
 /// Runs a program: parses the arguments, starts threads and ranks, runs the command, and reports an error in one line.
@@ -27,9 +28,9 @@ pub fn main<P: Program>() -> ExitCode {
         Ok(ranks) => ranks,
         Err(error) => return refuse::<P>(&format!("{error:#}")),
     };
-    match program.run(&ranks.team) {
+    match program.run(&ranks.team).and_then(|()| Ok(output::finish()?)) {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader of the pipe has ended (`noodl ... | head`), which is not a failure.
+        // The output was the only result, and its reader has ended (`noodl show ... | head`), which is not a failure.
         Err(error) if io_error(&error) == Some(io::ErrorKind::BrokenPipe) && ranks.team.size() == 1 => {
             ExitCode::SUCCESS
         }
@@ -65,10 +66,10 @@ fn exit_code(error: &anyhow::Error) -> u8 {
         4
     } else if error.is::<FewerPatterns>() {
         5
-    } else if error.is::<Interrupted>() {
-        130
+    } else if error.is::<NothingExplained>() {
+        6
     } else {
-        1
+        error.downcast_ref().map_or(1, |interrupted: &Interrupted| interrupted.code)
     }
 }
 

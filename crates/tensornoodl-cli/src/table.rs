@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tensornoodl_data::{Axis, Error, Events, Filter, Query, Value, table};
+use tensornoodl_data::{Axis, Error, Events, Filter, Lookup, Query, Value, table};
 
 use crate::program::wrong;
 
@@ -127,6 +127,18 @@ impl TableArgs {
     /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns the paths of all files that a command with these options reads.
+    ///
+    /// # Errors
+    /// If `--names` or `--groups` cannot be parsed.
+    pub fn inputs(&self) -> Result<Vec<PathBuf>, Error> {
+        let mut inputs = vec![self.path.clone()];
+        for text in self.names.iter().chain(&self.groups) {
+            inputs.push(text.parse::<Lookup>()?.path().to_owned());
+        }
+        Ok(inputs)
     }
 
     /// Reads and counts the table.

@@ -195,8 +195,8 @@ fn a_stream_that_was_killed_ends_in_the_same_bits() {
         if run.status.signal() == Some(9) {
             killed += 1;
             assert!(
-                fs::read_dir(&folder).unwrap().count() <= 3,
-                "the table, the model, and a temporary file"
+                fs::read_dir(&folder).unwrap().count() <= 4,
+                "the table, the model, its lock, and a temporary file"
             );
             for file in temporary_files(&folder) {
                 fs::remove_file(file).unwrap();
@@ -235,7 +235,8 @@ fn another_way_to_learn_is_not_a_way_to_go_on() {
         "learn {table} --feature day(time) --row from --col to --step month(time) --resume -o {}",
         model.display()
     );
-    assert!(noodl(&args).status.success());
+    // The patterns of a few days explain nothing of the next month, and that is said.
+    assert_eq!(noodl(&args).status.code(), Some(6));
     let refused = noodl(&format!("{args} --recipe log2"));
     assert!(stderr(&refused).contains("leave --resume out"), "{}", stderr(&refused));
 }
@@ -511,7 +512,7 @@ fn a_huge_index_space_takes_megabytes() {
         let learned = limited("-v 300000", &format!("learn {table} {axes} -o {}", model.display()));
         // Ten events have no pattern, and that is said.
         assert!(stderr(&learned).contains("no significant pattern"), "{table}: {}", stderr(&learned));
-        assert!(learned.status.code() == Some(1) && !model.exists());
+        assert!(learned.status.code() == Some(6) && !model.exists());
     }
 }
 

@@ -12,7 +12,8 @@ use common::{browser, folder, no_browser, program, stdout};
 
 /// A script that moves the slider, searches for a row, and records what it sees and all errors.
 const VISITOR: &str = r##"<script>
-const seen = { errors: [] };
+const seen = { errors: [], blocked: [] };
+window.addEventListener("securitypolicyviolation", event => seen.blocked.push(event.violatedDirective));
 window.addEventListener("error", event => seen.errors.push(String(event.message)));
 window.addEventListener("load", () => {
   const names = () => [...document.querySelectorAll("#pattern-1 ol[data-of=rows] .name")].map(span => span.textContent);
@@ -32,10 +33,13 @@ window.addEventListener("load", () => {
   row.dispatchEvent(new Event("input"));
   seen.alike = [...document.querySelectorAll("#alike .name")].slice(0, 3).map(span => span.textContent).sort();
   seen.wide = document.documentElement.scrollWidth <= window.innerWidth;
-  const out = document.createElement("pre");
-  out.id = "seen";
-  out.textContent = JSON.stringify(seen);
-  document.body.append(out);
+  // A browser reports what it has blocked a little later.
+  setTimeout(() => {
+    const out = document.createElement("pre");
+    out.id = "seen";
+    out.textContent = JSON.stringify(seen);
+    document.body.append(out);
+  }, 300);
 });
 </script>"##;
 
@@ -68,7 +72,10 @@ fn the_page_works_in_a_browser() {
     assert!(learned.unwrap().status.success());
     let page = fs::read_to_string(folder.join("mail.html")).unwrap();
     let visited = folder.join("visited.html");
-    fs::write(&visited, page.replace("<head>", &format!("<head>{VISITOR}"))).unwrap();
+    // The policy of the page begins after the visitor. It lets the script of the page run, and no other.
+    let intruder = "<script>document.title = 'changed'</script></main>";
+    let page = page.replace("<head>", &format!("<head>{VISITOR}")).replace("</main>", intruder);
+    fs::write(&visited, page).unwrap();
     for width in [1200, 420] {
         let output = Command::new(browser)
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--virtual-time-budget=2000"])
@@ -81,6 +88,8 @@ fn the_page_works_in_a_browser() {
         let seen = dom.split("<pre id=\"seen\">").nth(1).unwrap().split("</pre>").next().unwrap();
         let seen: serde_json::Value = serde_json::from_str(&seen.replace("&amp;", "&")).unwrap();
         assert_eq!(seen["errors"], serde_json::json!([]), "{seen}");
+        assert_eq!(seen["blocked"], serde_json::json!(["script-src-elem"]), "{seen}");
+        assert!(!dom.contains("<title>changed"), "{seen}");
         assert_eq!((seen["patterns"].as_u64(), seen["pictures"].as_u64()), (Some(2), Some(2)), "{seen}");
         assert_eq!(seen["step"], "2001-06", "{seen}");
         assert_eq!(seen["before"], seen["again"], "{seen}");

@@ -63,6 +63,10 @@ fn no_file_is_written_over_another_that_counts() {
     let model = folder.join("a.safetensors").display().to_string();
     let axes = "--feature grid(lon,lat,5x5) --row who --col with --patterns 2";
     assert!(noodl(&format!("learn {table} {axes} -o {model}")).status.success());
+    let [names, fresh] =
+        ["names.csv", "fresh.safetensors"].map(|name| folder.join(name).display().to_string());
+    fs::write(&names, "id,name\np00,Ann\n").unwrap();
+    let start = "--feature grid(lon,lat,5x5) --row who --col with";
     let before = (fs::read(&table).unwrap(), fs::read(&model).unwrap());
     for command in [
         format!("learn {table} {axes} -o {table}"),
@@ -70,12 +74,21 @@ fn no_file_is_written_over_another_that_counts() {
         format!("encode {model} {table} -o {model}"),
         format!("encode {model} {table} -o {table}"),
         format!("report {model} -o {model}"),
+        format!("export {model} -o {model}"),
+        format!("learn {table} {axes} -o {fresh} --report {names} --names {names}(id,name)"),
+        format!("learn {table} {axes} -o {names} --groups {names}(id,name)"),
+        format!("learn {table} {start} -o {fresh} --start-model {model} --report {model}"),
+        format!("learn {table} {start} -o {model} --start-model {model}"),
+        format!("check {table} {axes} --names {names}(id,name) --patterns-out {names}"),
+        format!("encode {model} {table} --names {names}(id,name) -o {names}"),
     ] {
         let run = noodl(&command);
         assert!(!run.status.success(), "{command}");
         assert!(stderr(&run).contains("needs that file for something else"), "{command}: {}", stderr(&run));
     }
     assert!(before == (fs::read(&table).unwrap(), fs::read(&model).unwrap()));
+    assert_eq!(fs::read_to_string(&names).unwrap(), "id,name\np00,Ann\n");
+    assert!(!Path::new(&fresh).exists());
 }
 
 #[test]

@@ -22,11 +22,12 @@
 
 #![forbid(unsafe_code)]
 
-// From the bottom to the top: error, files, input, count, model. A module imports only from modules below it.
+// From the bottom to the top: error, files, lock, input, count, model. A module imports only from modules below it.
 mod count;
 mod error;
 pub mod files;
 mod input;
+mod lock;
 mod model;
 
 pub use count::axis::Axis;
@@ -44,6 +45,7 @@ pub use count::tally::Tally;
 pub use error::Error;
 pub use input::row::At;
 pub use input::tns::{self, Entries};
+pub use lock::Lock;
 pub use model::card::{Card, Record};
 pub use model::choice::{ModelChoice, is_count, model_name};
 pub use model::damping::{ChosenRecipe, RecipeChoice};

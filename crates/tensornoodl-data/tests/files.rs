@@ -130,6 +130,82 @@ mod unix {
         }
     }
 
+    /// Hard links, symbolic links and a link to a file that does not exist yet are found out.
+    #[test]
+    fn a_link_is_the_file_that_it_leads_to() {
+        let folder = folder("links");
+        let [table, hard, soft, new, dangling] =
+            ["table", "hard", "soft", "new", "dangling"].map(|name| folder.join(name));
+        fs::write(&table, "").unwrap();
+        fs::hard_link(&table, &hard).unwrap();
+        std::os::unix::fs::symlink("table", &soft).unwrap();
+        std::os::unix::fs::symlink("new", &dangling).unwrap();
+        for link in [&hard, &soft] {
+            let error = files::apart(&[&table], &[link]).unwrap_err().to_string();
+            let expected = format!("it is the same file as {}, which this command needs", table.display());
+            assert!(error.contains(&expected), "{error}");
+        }
+        assert!(files::apart(&[], &[&new, &dangling]).is_err());
+        files::apart(&[&table], &[&new]).unwrap();
+    }
+
+    /// A link stays, and the file that it leads to gets the content, also through a chain and where there is no file yet.
+    #[test]
+    fn links_are_kept() {
+        let folder = folder("kept");
+        fs::create_dir(folder.join("store")).unwrap();
+        let [first, second, new] = ["first", "second", "new"].map(|name| folder.join(name));
+        fs::write(folder.join("store/model"), "old").unwrap();
+        for (link, target) in [(&first, "second"), (&second, "store/model"), (&new, "store/new")] {
+            std::os::unix::fs::symlink(target, link).unwrap();
+        }
+        for link in [&first, &new] {
+            files::check(link).unwrap();
+            files::write(link, "content").unwrap();
+            assert!(fs::symlink_metadata(link).unwrap().is_symlink());
+        }
+        assert!(fs::symlink_metadata(&second).unwrap().is_symlink());
+        for name in ["model", "new"] {
+            assert_eq!(fs::read_to_string(folder.join("store").join(name)).unwrap(), "content");
+        }
+        assert_eq!(names(&folder.join("store")), ["model", "new"]);
+        let circle = folder.join("circle");
+        std::os::unix::fs::symlink("circle", &circle).unwrap();
+        assert!(files::write(&circle, "").is_err());
+    }
+
+    /// One process at a time holds the lock of a file, by any of its names; others are told who.
+    #[test]
+    fn a_lock_names_its_holder() {
+        use tensornoodl_data::Lock;
+        let folder = folder("lock");
+        let (path, link) = (folder.join("model"), folder.join("link"));
+        std::os::unix::fs::symlink("model", &link).unwrap();
+        let held = Lock::take(&path).unwrap().unwrap();
+        for name in [&path, &link] {
+            let error = Lock::take(name).unwrap_err().to_string();
+            let holder = format!("it is in use by process {} on ", std::process::id());
+            assert!(error.contains(&holder) && error.contains(" since 20"), "{error}");
+        }
+        drop(held);
+        assert_eq!(names(&folder), ["link"]);
+        // The file of a killed process is free.
+        fs::write(folder.join(".model.lock"), "noodl: process 1 on there since then\n").unwrap();
+        drop(Lock::take(&path).unwrap().unwrap());
+        assert_eq!(names(&folder), ["link"]);
+        // Files of others are neither changed nor followed.
+        let own = folder.join("own");
+        fs::write(&own, "").unwrap();
+        std::os::unix::fs::symlink("own", folder.join(".model.lock")).unwrap();
+        assert!(Lock::take(&path).unwrap_err().to_string().contains("is no lock of noodl"));
+        assert_eq!(fs::read_to_string(&own).unwrap(), "");
+        fs::remove_file(folder.join(".model.lock")).unwrap();
+        fs::write(folder.join(".model.lock"), "my notes").unwrap();
+        assert!(Lock::take(&path).is_err());
+        assert_eq!(fs::read_to_string(folder.join(".model.lock")).unwrap(), "my notes");
+        assert!(Lock::take(Path::new("/dev/null")).unwrap().is_none());
+    }
+
     #[test]
     fn devices_and_pipes_are_written_to_directly() {
         let null = Path::new("/dev/null");

@@ -338,3 +338,59 @@ fn damaged_files_are_refused_or_read() {
     damage("damaged.csv", CSV, &months(), 2_000);
     damage("damaged.csv.gz", &gzip(CSV), &months(), 2_000);
 }
+
+/// A single changed bit of a compressed or checked file is an error, or makes no difference: never other numbers.
+#[test]
+fn a_changed_bit_never_gives_other_numbers() {
+    let mut draws = Draws(3);
+    let mut text = String::from("hour,who,day\n");
+    for _ in 0..300 {
+        text += &format!("{},p{},d{}\n", draws.below(24), draws.below(6), draws.below(5));
+    }
+    let query = query("bin(hour,1)", "who", "day");
+    let two_members = [gzip(text.as_bytes()), gzip(b"3,p1,d1\n")].concat();
+    for (name, content) in [("bits.csv.gz", gzip(text.as_bytes())), ("bits-2.csv.gz", two_members)] {
+        let path = place(name);
+        fs::write(&path, &content).unwrap();
+        let right = table::read(&path, query.clone()).unwrap();
+        let mut refused = 0;
+        for at in 0..8 * content.len() {
+            let mut wrong = content.clone();
+            wrong[at / 8] ^= 1 << (at % 8);
+            fs::write(&path, &wrong).unwrap();
+            match table::read(&path, query.clone()) {
+                Err(_) => refused += 1,
+                Ok(events) => assert!(events == right, "{name}: bit {at} gives other numbers"),
+            }
+        }
+        // Only the time, the name and the operating system in the header have no checksum.
+        assert!(refused > 8 * (content.len() - 20), "{refused} of {} bits", 8 * content.len());
+    }
+}
+
+/// Where the pages of a Parquet file have checksums, a changed bit of a page is an error.
+#[test]
+fn checksums_of_parquet_pages_are_verified() {
+    for name in ["checksums-1.parquet", "checksums-2.parquet"] {
+        let content = fs::read(format!("{}/tests/hostile/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let path = place(name);
+        let query = Query { value: Value::Sum("size".into()), ..query("bin(hour,1)", "who", "day") };
+        fs::write(&path, &content).unwrap();
+        let right = table::read(&path, query.clone()).unwrap();
+        let end = content.len();
+        let footer = u32::from_le_bytes(content[end - 8..end - 4].try_into().unwrap()) as usize + 8;
+        let (mut by_checksum, mut other) = (0, 0);
+        for at in 32..8 * (end - footer) {
+            let mut wrong = content.clone();
+            wrong[at / 8] ^= 1 << (at % 8);
+            fs::write(&path, &wrong).unwrap();
+            match table::read(&path, query.clone()) {
+                Err(error) => by_checksum += usize::from(error.to_string().contains("CRC")),
+                Ok(events) => other += usize::from(events != right),
+            }
+        }
+        // The headers of the pages have no checksum, but a change there rarely passes.
+        assert!(by_checksum > 4 * (end - footer), "{by_checksum}");
+        assert_eq!(other, 0, "{name}");
+    }
+}

@@ -192,9 +192,9 @@ fn damaged_models_are_refused() {
     // Any changed byte is noticed. The header and the data are aligned to eight bytes.
     let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     for at in (0..header).chain((header..bytes.len()).step_by(61)) {
-        for flip in [1, 0x80] {
+        for bit in 0..8 {
             let mut wrong = bytes.clone();
-            wrong[at] ^= flip;
+            wrong[at] ^= 1 << bit;
             let error = Model::from_bytes(&wrong, "m").unwrap_err().to_string();
             let noticed = error.starts_with("m is damaged: its checksum is ")
                 && error.ends_with("; restore it from a copy, or learn it again");

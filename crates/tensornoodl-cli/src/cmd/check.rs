@@ -1,11 +1,12 @@
 //! `noodl check`: does the data fit the model, and how many patterns does it have?
 
-use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use tensornoodl::ModelKind;
 use tensornoodl::discover::search_bytes;
 use tensornoodl_cli::assess::{Options, Source};
 use tensornoodl_cli::memory;
+use tensornoodl_cli::output::{note, plain};
 use tensornoodl_cli::program::wrong;
 use tensornoodl_cli::table::TableArgs;
 use tensornoodl_data::{ModelChoice, Query, Recipe, files, model_name, table};
@@ -70,6 +71,7 @@ impl Args {
             }
             None => self.table.name(),
         };
+        let name = plain(&name).into_owned();
         let source = Source { tensor: self.recipe.apply(events.tensor(0)?)?, name, truth: None };
         source.check()?;
         Ok(source)
@@ -77,7 +79,9 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    files::apart(&[args.table.path()], &args.options.outputs())?;
+    let inputs = args.table.inputs()?;
+    let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
+    files::apart(&inputs, &args.options.outputs())?;
     args.options.check()?;
     if args.index_base > 1 {
         return Err(wrong("index_base", args.index_base, "0 or 1").into());
@@ -86,7 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (kind, reason) = args.model.resolve(&query, &args.recipe);
     let source = args.load(query, kind)?;
     if !args.options.is_quiet() {
-        writeln!(io::stderr(), "noodl: the {} model is used, because {reason}", model_name(kind))?;
+        note(&format!("the {} model is used, because {reason}", model_name(kind)));
     }
     match kind {
         ModelKind::Exact => args.options.run(&source),

@@ -15,6 +15,7 @@ use tensornoodl::parallel::Solo;
 use tensornoodl::recovery::Recovery;
 use tensornoodl::synthetic::{Plan, Planted};
 use tensornoodl::{Dictionary, Factors, Params, Rule, Sparse, Team};
+use tensornoodl_cli::output;
 use tensornoodl_cli::plot::{self, Curve};
 use tensornoodl_cli::progress::{Goal, Progress};
 use tensornoodl_data::{MEMBER, Model, files};
@@ -67,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     recovery(args.quiet)?;
     names(&files)?;
     writeln!(
-        anstream::stdout(),
+        output::styled(),
         "\n{DIM}{:.1} s in all; noodl-lab recover --help plants other sizes, sparsities and noise{DIM:#}",
         begun.elapsed().as_secs_f64()
     )?;
@@ -122,7 +123,7 @@ impl Files {
 /// Plants patterns in a stream and learns them back, with the adaptive step and with the paper's.
 fn recovery(quiet: bool) -> anyhow::Result<()> {
     let plan = Plan::default();
-    let mut out = anstream::stdout();
+    let mut out = output::styled();
     writeln!(
         out,
         "{BOLD}TensorNOODL{BOLD:#}: {} patterns of length {} are hidden in a stream of sparse tensors.\n\
@@ -182,7 +183,7 @@ fn by_paper_step(planted: Planted, quiet: bool) -> anyhow::Result<Vec<f64>> {
     while errors.len() as u64 <= MAX_STEPS && errors[errors.len() - 1] > PAPER_TOLERANCE {
         let now = recovery.advance()?;
         errors.push(now.error_a);
-        progress.step(&now)?;
+        progress.step(&now);
     }
     progress.finish();
     Ok(errors)
@@ -228,7 +229,7 @@ fn write_outcome(
 
 /// Learns from a table with names who belongs together, and when.
 fn names(files: &Files) -> anyhow::Result<()> {
-    let mut out = anstream::stdout();
+    let mut out = output::styled();
     let groups = sample_company::groups();
     let table = sample_company::mail(&groups);
     files::write(&files.table, &table)?;

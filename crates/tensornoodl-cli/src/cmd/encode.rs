@@ -1,13 +1,14 @@
 //! `noodl encode`: the codes of another table for the patterns of a model, or what is surprising in it.
 
-use std::collections::HashSet;
-use std::io::{self, Write};
+use std::borrow::Cow;
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use tensornoodl::ModelKind;
+use tensornoodl_cli::output::{cell, note, plain};
 use tensornoodl_cli::{memory, model};
-use tensornoodl_data::{Events, Model, Query, Surprising, SurprisingFeature, files, table};
+use tensornoodl_data::{Events, Lookup, Model, Query, Surprising, SurprisingFeature, files, table};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,7 +16,10 @@ Examples:
   cat new-mail.csv | noodl encode mail.safetensors - -o codes.csv
   noodl encode mail.safetensors new-mail.csv --surprise
 
-The table is counted with the axes, filters and recipe of the model. The model does not change.";
+The table is counted with the axes, filters and recipe of the model. The model does not change.
+
+Spreadsheets run a cell that begins with = + - or @ as a formula. A label that begins so and is not a number therefore gets an \
+apostrophe before it; --raw writes it as it is.";
 
 /// Write the codes of a table: which patterns each row and col shows together, and how strongly.
 #[derive(clap::Args)]
@@ -33,6 +37,9 @@ pub(crate) struct Args {
     /// counts model, and a table that the model has not learned from.
     #[arg(long)]
     surprise: bool,
+    /// Write labels as they are, also those that a spreadsheet would run as formulas.
+    #[arg(long)]
+    raw: bool,
     /// The file to write [default: standard output].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -43,7 +50,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let outputs: Vec<&Path> = args.output.iter().map(PathBuf::as_path).collect();
-    files::apart(&[&args.model, &args.table], &outputs)?;
+    // Files that a model names are not opened: the model may come from somebody else.
+    let names: Option<Lookup> = args.names.as_deref().map(str::parse).transpose()?;
+    let mut inputs: Vec<&Path> = vec![&args.model, &args.table];
+    inputs.extend(names.as_ref().map(Lookup::path));
+    files::apart(&inputs, &outputs)?;
     outputs.iter().try_for_each(|path| files::check(path))?;
     let model = model::load(&args.model)?;
     if args.surprise && model.learner.kind() == ModelKind::Exact {
@@ -52,8 +63,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             args.model.display()
         ));
     }
-    // Files that a model names are not opened: the model may come from somebody else.
-    let names = args.names.as_deref().map(str::parse).transpose()?;
     let query = Query { names, groups: None, ..model.card.query.clone() };
     let mut events = table::read(&args.table, query)?;
     let cells = events.cells();
@@ -62,32 +71,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return Err(anyhow!("{} has none of the features of {}", args.table.display(), args.model.display()));
     }
     if lost > 0 {
-        writeln!(
-            io::stderr(),
-            "noodl: {lost} of {cells} cells have features that the model does not know; they are left out"
-        )?;
+        note(&format!(
+            "{lost} of {cells} cells have features that the model does not know; they are left out"
+        ));
     }
     memory::check(2.0 * events.bytes())?;
     if args.surprise {
         check_places(args, &model, &events)?;
     }
     match (&args.output, args.surprise) {
-        (Some(path), true) => files::write(path, &surprise_csv(&surprises(&model, &events)?)?)?,
+        (Some(path), true) => files::write(path, &surprise_csv(&surprises(&model, &events)?, args.raw)?)?,
         (None, true) => write_surprises(&surprises(&model, &events)?, &mut io::stdout().lock())?,
-        (Some(path), false) => files::write(path, &codes(&model, &events)?)?,
-        (None, false) => io::stdout().lock().write_all(&codes(&model, &events)?)?,
+        (Some(path), false) => files::write(path, &codes(&model, &events, args.raw)?)?,
+        (None, false) => write_codes(&codes(&model, &events, args.raw)?, &mut io::stdout().lock())?,
     }
     Ok(())
 }
 
 /// Checks that the model knows rows and cols of the table.
 fn check_places(args: &Args, model: &Model, events: &Events) -> anyhow::Result<()> {
-    let knows = |known: &[String], labels: &[String]| {
-        let known: HashSet<&String> = known.iter().collect();
-        labels.iter().any(|label| known.contains(label))
-    };
-    let (rows, cols) = (&events.rows.names, &events.cols.names);
-    if knows(&model.card.rows, rows) && knows(&model.card.cols, cols) {
+    if model.knows(&events.rows.names, &events.cols.names) {
         return Ok(());
     }
     Err(anyhow!(
@@ -102,8 +105,21 @@ fn label(events: &Events, step: usize) -> &str {
     events.steps.as_ref().map_or("all", |steps| steps.names[step].as_str())
 }
 
+/// Writes codes to standard output. On a terminal, labels are made plain.
+fn write_codes(csv: &[u8], out: &mut (impl Write + IsTerminal)) -> io::Result<()> {
+    if !out.is_terminal() {
+        return out.write_all(csv);
+    }
+    String::from_utf8_lossy(csv).lines().try_for_each(|line| writeln!(out, "{}", plain(line)))
+}
+
+/// Returns a label as a cell of CSV, or as it is.
+fn text_cell(text: &str, raw: bool) -> Cow<'_, str> {
+    if raw { text.into() } else { cell(text) }
+}
+
 /// Returns the codes of all steps as CSV.
-fn codes(model: &Model, events: &Events) -> anyhow::Result<Vec<u8>> {
+fn codes(model: &Model, events: &Events, raw: bool) -> anyhow::Result<Vec<u8>> {
     let mut text = csv::Writer::from_writer(Vec::new());
     text.write_record(["step", "row", "col", "pattern", "code"])?;
     for step in 0..events.steps() {
@@ -112,8 +128,8 @@ fn codes(model: &Model, events: &Events) -> anyhow::Result<Vec<u8>> {
         for (place, code) in codes.places().iter().zip(codes.matrix().columns()) {
             let (row, col) = (&events.rows.names[place.row as usize], &events.cols.names[place.col as usize]);
             for (pattern, value) in code {
-                let fields = [label(events, step), row, col, &(pattern + 1).to_string(), &value.to_string()];
-                text.write_record(fields)?;
+                let [step, row, col] = [label(events, step), row, col].map(|text| text_cell(text, raw));
+                text.write_record([&*step, &*row, &*col, &(pattern + 1).to_string(), &value.to_string()])?;
             }
         }
     }
@@ -154,12 +170,16 @@ fn fields(step: &str, it: &Surprising) -> [String; 8] {
 }
 
 /// Returns surprises as CSV. The last column tells which ones are significant.
-fn surprise_csv(all: &[(&str, Surprising)]) -> anyhow::Result<Vec<u8>> {
+fn surprise_csv(all: &[(&str, Surprising)], raw: bool) -> anyhow::Result<Vec<u8>> {
     let mut text = csv::Writer::from_writer(Vec::new());
     text.write_record(TITLES.into_iter().chain(["significant"]))?;
     for (step, it) in all {
         let significant = it.significant.to_string();
-        text.write_record(fields(step, it).into_iter().chain([significant]))?;
+        let mut fields = fields(step, it);
+        for at in [0, 1, 2, 7] {
+            fields[at] = text_cell(&fields[at], raw).into_owned();
+        }
+        text.write_record(fields.into_iter().chain([significant]))?;
     }
     text.into_inner().map_err(|error| anyhow!("{error}"))
 }
@@ -173,7 +193,7 @@ fn write_surprises(all: &[(&str, Surprising)], out: &mut impl Write) -> anyhow::
     let shown = all.iter().take(SHOWN).chain(all.iter().skip(SHOWN).filter(|it| it.1.significant));
     let mut lines = vec![TITLES.map(|title| title.replace('_', " "))];
     lines.extend(shown.map(|(step, it)| {
-        let mut fields = fields(step, it);
+        let mut fields = fields(step, it).map(|field| plain(&field).into_owned());
         fields[0].insert_str(0, if it.significant { "* " } else { "  " });
         fields
     }));

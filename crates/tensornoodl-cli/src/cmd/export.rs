@@ -14,6 +14,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use tensornoodl::{Error, Factors, Groups, Sparse};
 use tensornoodl_cli::model;
+use tensornoodl_cli::output::cell;
 use tensornoodl_data::{Card, Model, files};
 
 const EXAMPLES: &str = "\
@@ -28,7 +29,10 @@ small. In NPZ, blocks 2 and 3 are block_rows_* and block_cols_*, and all numbers
 
 A model of counts has groups instead of blocks 2 and 3. Lines of group row and of group col say how many events a row or col has in \
 a group; block is the number of the group. Lines of group share have the share of each group in the events of a pattern. In NPZ these \
-are group_rows_*, group_cols_* and group_share (patterns x groups).";
+are group_rows_*, group_cols_* and group_share (patterns x groups).
+
+Spreadsheets run a cell that begins with = + - or @ as a formula. In CSV, a label that begins so and is not a number therefore gets an \
+apostrophe before it; --raw writes it as it is.";
 
 /// Write the numbers of a model for other programs; the extension of the file says in which format.
 #[derive(clap::Args)]
@@ -39,6 +43,9 @@ pub(crate) struct Args {
     /// The file to write: .csv, .parquet or .npz.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
+    /// Write labels in CSV as they are, also those that a spreadsheet would run as formulas.
+    #[arg(long)]
+    raw: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -46,7 +53,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     files::check(&args.output)?;
     let model = model::load(&args.model)?;
     let bytes = match args.output.extension().and_then(|end| end.to_str()) {
-        Some("csv") => csv(&model)?,
+        Some("csv") => csv(&model, args.raw)?,
         Some("parquet") => parquet(&model)?,
         Some("npz") => npz(&model)?,
         other => {
@@ -140,13 +147,15 @@ fn entries(matrix: &Sparse) -> impl Iterator<Item = (usize, u32, f64)> {
     columns.flat_map(|(at, column)| column.iter().map(move |&(index, value)| (at, index, value)))
 }
 
-fn csv(model: &Model) -> anyhow::Result<Vec<u8>> {
+fn csv(model: &Model, raw: bool) -> anyhow::Result<Vec<u8>> {
     let mut text = csv::Writer::from_writer(Vec::new());
     text.write_record(["of", "step", "pattern", "block", "label", "value"])?;
     for Line { of, step, pattern, block, label, value } in lines(model) {
         let number = |number: Option<usize>| number.map_or(String::new(), |number| number.to_string());
         let (pattern, block, value) = (number(pattern), number(block), value.to_string());
-        text.write_record([of, step.unwrap_or(""), &pattern, &block, label, &value])?;
+        let text_cell = |text: &'_ str| if raw { text.to_owned() } else { cell(text).into_owned() };
+        let (step, label) = (text_cell(step.unwrap_or("")), text_cell(label));
+        text.write_record([of, &step, &pattern, &block, &label, &value])?;
     }
     text.into_inner().map_err(|error| anyhow!("{error}"))
 }

@@ -5,25 +5,26 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use tensornoodl::discover::search_bytes;
 use tensornoodl::parallel::agree;
 use tensornoodl::{
-    Dictionary, DiscoverParams, Error, Learner, ModelKind, Params, Passes, Polish, Rule, Stop, Team, Tensor,
+    DiscoverParams, Error, Learner, ModelKind, Params, Passes, Polish, Rule, Stop, Team, Tensor,
 };
 use tensornoodl_cli::memory;
 use tensornoodl_cli::model::{write_note, write_verdict};
-use tensornoodl_cli::program::{FewerPatterns, Interrupted, wrong};
+use tensornoodl_cli::output::{note, plain, stdout};
+use tensornoodl_cli::program::{FewerPatterns, NothingExplained, wrong};
 use tensornoodl_cli::progress::Spinner;
+use tensornoodl_cli::signals::Signals;
 use tensornoodl_cli::table::TableArgs;
 use tensornoodl_data::{
-    ChosenRecipe, Error as DataError, Events, Model, ModelChoice, Query, RecipeChoice, Stability, files,
+    ChosenRecipe, Error as DataError, Events, Lock, Model, ModelChoice, Query, RecipeChoice, files,
     model_name, table,
 };
+use tensornoodl_report::PageLabels;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,8 +35,8 @@ Examples:
   noodl learn tensor.npy -o tensor.safetensors     an array n x J x K: features, rows, cols
   mpirun -n 4 noodl learn mail.csv ...             four ranks, each with a share of the table (docs/cluster.md)
 
-Without --step the table is one tensor, and the learner passes over it until the patterns no longer improve. Ctrl-C ends the run and \
-writes the model of all finished steps; --resume continues the run and gives the same bits as a run that was not interrupted.";
+Without --step the table is one tensor, and the learner passes over it until the patterns no longer improve. Ctrl-C, SIGTERM and SIGHUP \
+end the run and write the model of all finished steps; --resume continues the run and gives the same bits as a run that was not interrupted.";
 
 /// Learn the patterns of a table or an array, and who takes part in them.
 #[derive(clap::Args)]
@@ -54,6 +55,9 @@ pub(crate) struct Args {
     /// Also write an HTML page about the model.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Leave out of the page all labels of rows and cols that it does not show, and with them its search for similar rows.
+    #[arg(long, requires = "report")]
+    report_shown_only: bool,
     /// The model: counts for cells that count events, exact for the model of the paper, which needs values with Gaussian
     /// noise, or auto: counts if the cells count events, otherwise exact.
     #[arg(long, default_value = "auto", value_name = "auto|counts|exact")]
@@ -173,9 +177,8 @@ impl Args {
         tensor: &Tensor<'_>,
         search: DiscoverParams,
     ) -> anyhow::Result<Learner> {
-        let params = self.params(events)?;
         if let Some(path) = &self.start_model {
-            let start = load(&**team, path)?;
+            let (params, start) = (self.params(events)?, load(&**team, path)?);
             // The paper's update rule keeps no state beside the dictionary.
             return match params.rule {
                 Rule::Adaptive => {
@@ -188,10 +191,23 @@ impl Args {
                 Rule::Paper { .. } => Ok(Learner::new(start.learner.dictionary().clone(), params)?),
             };
         }
+        Ok(self.begin(team, events, kind, tensor, search)?)
+    }
+
+    /// Returns a learner for the first tensor, without a model to start from.
+    fn begin(
+        &self,
+        team: &Arc<dyn Team>,
+        events: &Events,
+        kind: ModelKind,
+        tensor: &Tensor<'_>,
+        search: DiscoverParams,
+    ) -> Result<Learner, Error> {
+        let params = self.params(events)?;
         if kind == ModelKind::Counts {
-            return Ok(Learner::for_counts(tensor.shape().features, params, search)?);
+            return Learner::for_counts(tensor.shape().features, params, search);
         }
-        Ok(Learner::from_tensor(Arc::clone(team), tensor, params, search, events.steps.is_some())?)
+        Learner::from_tensor(Arc::clone(team), tensor, params, search, events.steps.is_some())
     }
 }
 
@@ -207,13 +223,13 @@ pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
             if let Some(fall) = model.fall(step) {
                 line["fall"] = serde_json::json!({ "explained": fall.explained, "usual": fall.usual });
             }
-            writeln!(io::stdout().lock(), "{line}")?;
+            writeln!(stdout(), "{line}")?;
         }
         Ok(())
     })?;
     let shortfall = args.patterns.0.and_then(|asked| model.shortfall(asked));
     if args.json && speaks {
-        write_records(&mut io::stdout().lock(), &model)?;
+        write_records(&mut stdout(), &model)?;
     }
     if !args.json && speaks {
         let patterns = model.learner.dictionary().patterns();
@@ -222,17 +238,20 @@ pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
         let (many, verb) = if patterns == 1 { ("", "explains") } else { ("s", "explain") };
         let what = if model.card.history.len() > 1 { "the last step" } else { "it" };
         writeln!(
-            io::stdout().lock(),
+            stdout(),
             "{patterns} pattern{many} in {} {verb} {:.1} % of {what} (relative error {fit:.3})\nwritten to {}",
-            args.table.name(),
+            plain(&args.table.name()),
             100.0 * share,
-            args.output.display()
+            plain(&args.output.display().to_string())
         )?;
-        write_verdict(&mut io::stdout().lock(), &model)?;
+        write_verdict(&mut stdout(), &model)?;
     }
-    match shortfall {
-        Some(reason) => Err(FewerPatterns(reason).into()),
-        None => Ok(()),
+    // A single pattern of counts is the mean, which explains nothing; it may be what was asked for.
+    let nothing = model.nothing().filter(|_| args.patterns.0 != Some(1));
+    match (shortfall, nothing) {
+        (Some(reason), _) => Err(FewerPatterns(reason).into()),
+        (None, Some(reason)) => Err(NothingExplained(reason).into()),
+        (None, None) => Ok(()),
     }
 }
 
@@ -278,9 +297,11 @@ pub(crate) fn learn(
     each: impl FnMut(usize, &Model) -> io::Result<()>,
 ) -> anyhow::Result<Model> {
     let writes = team.rank() == 0;
-    let run = Run { args, team, writes, quiet: args.quiet || args.json || !writes };
-    run.check()?;
-    let stop = stop_on_signals()?;
+    let quiet = args.quiet || args.json || !writes;
+    let signals =
+        check(args, team).and_then(|lock| Ok(Signals::watch(&args.output, lock, team.size() == 1)?))?;
+    let run = Run { args, team, writes, quiet, signals: &signals };
+    let stop = signals.stop().clone();
     let (mut events, query, start) = run.read()?;
     if args.polish && events.steps.is_some() {
         let rule = "left out with --step: rows and cols of a stream change from step to step";
@@ -309,28 +330,40 @@ pub(crate) fn learn(
     model.learner.set_stop(stop.clone());
     model.learner.join(Arc::clone(team));
     run.steps(&mut model, &events, each)?;
+    run.save(&model)?;
     if args.polish {
         run.polish(&mut model, &events)?;
+        run.save(&model)?;
     }
-    run.save(&model)?;
     if let Some(seeds) = args.stability {
         run.measure_stability(&mut model, &events, seeds, &stop)?;
         run.save(&model)?;
     }
     if let Some(path) = args.report.as_ref().filter(|_| writes) {
-        files::write(path, tensornoodl_report::html(&model)?)?;
+        let labels = if args.report_shown_only { PageLabels::Shown } else { PageLabels::All };
+        let page = tensornoodl_report::html_with(&model, labels)?;
+        signals.write(|| files::write(path, page))?;
     }
     Ok(model)
 }
 
-/// Returns a flag that Ctrl-C and SIGTERM set. A second signal ends the process at once, with exit code 130.
-fn stop_on_signals() -> io::Result<Stop> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
-        signal_hook::flag::register(signal, Arc::clone(&flag))?;
+/// Checks files and options before any work, and locks the model file on the rank that writes it.
+fn check(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<Option<Lock>> {
+    let outputs: Vec<&Path> = args.report.iter().chain([&args.output]).map(PathBuf::as_path).collect();
+    let inputs = args.table.inputs()?;
+    let inputs: Vec<&Path> = inputs.iter().chain(&args.start_model).map(PathBuf::as_path).collect();
+    files::apart(&inputs, &outputs)?;
+    if args.checkpoint_every == Some(0) {
+        return Err(wrong("checkpoint_every", 0, "at least 1").into());
     }
-    Ok(Stop::from(flag))
+    if args.stability == Some(0) {
+        return Err(wrong("stability", 0, "at least 1").into());
+    }
+    let lock = || {
+        outputs.iter().try_for_each(|path| files::check(path))?;
+        Lock::take(&args.output)
+    };
+    Ok(agree(&**team, if team.rank() == 0 { lock() } else { Ok(None) })?)
 }
 
 /// One run of `learn`.
@@ -340,25 +373,10 @@ struct Run<'a> {
     /// Whether this rank writes files and messages: the first rank does so for all.
     writes: bool,
     quiet: bool,
+    signals: &'a Signals,
 }
 
 impl Run<'_> {
-    /// Checks files and options before any work.
-    fn check(&self) -> anyhow::Result<()> {
-        let args = self.args;
-        let outputs: Vec<&Path> = args.report.iter().chain([&args.output]).map(PathBuf::as_path).collect();
-        files::apart(&[args.table.path()], &outputs)?;
-        let check = || outputs.iter().try_for_each(|path| files::check(path));
-        agree(&**self.team, if self.writes { check() } else { Ok(()) })?;
-        if args.checkpoint_every == Some(0) {
-            return Err(wrong("checkpoint_every", 0, "at least 1").into());
-        }
-        if args.stability == Some(0) {
-            return Err(wrong("stability", 0, "at least 1").into());
-        }
-        Ok(())
-    }
-
     /// Reads this rank's share of the table, and the model to start from. The returned query has the bounds of all
     /// grids.
     fn read(&self) -> anyhow::Result<(Events, Query, Option<Model>)> {
@@ -412,7 +430,7 @@ impl Run<'_> {
             }
         }
         if !self.quiet {
-            writeln!(io::stderr(), "noodl: the {} model is used, because {reason}", model_name(kind))?;
+            note(&format!("the {} model is used, because {reason}", model_name(kind)));
         }
         Ok(kind)
     }
@@ -424,7 +442,7 @@ impl Run<'_> {
         self.team.sum(&mut counts);
         if counts[1] > 0 && !self.quiet {
             let share = 100.0 * counts[1] as f64 / counts[0] as f64;
-            writeln!(io::stderr(), "noodl: {share:.1} % of the values are negative; they count as 0")?;
+            note(&format!("{share:.1} % of the values are negative; they count as 0"));
         }
         Ok(())
     }
@@ -439,7 +457,7 @@ impl Run<'_> {
         let polish = match polished {
             Err(DataError::Tensor(error @ Error::SeveralGroups { .. })) => {
                 if self.writes {
-                    writeln!(io::stderr(), "noodl: not polished: {error}")?;
+                    note(&format!("not polished: {error}"));
                 }
                 return Ok(());
             }
@@ -451,16 +469,15 @@ impl Run<'_> {
             let line = serde_json::json!({
                 "type": "polish", "sweeps": sweeps, "explained": explained, "negative": negative
             });
-            writeln!(io::stdout().lock(), "{line}")?;
+            writeln!(stdout(), "{line}")?;
         } else if !self.quiet {
             let (sweeps, share) = (polish.sweeps, 100.0 * explained);
-            writeln!(
-                io::stderr(),
-                "noodl: polished in {sweeps} sweeps; patterns, rows and cols together explain {share:.2} % of the table"
-            )?;
+            note(&format!(
+                "polished in {sweeps} sweeps; patterns, rows and cols together explain {share:.2} % of the table"
+            ));
             if polish.negative > 0.0 {
                 let negative = 100.0 * polish.negative;
-                writeln!(io::stderr(), "noodl: {negative:.1} % of the values are negative; they count as 0")?;
+                note(&format!("{negative:.1} % of the values are negative; they count as 0"));
             }
         }
         Ok(())
@@ -490,8 +507,8 @@ impl Run<'_> {
             error => error.into(),
         })?;
         spinner.finish();
-        if let Some(reason) = chosen.reason.as_ref().filter(|_| !self.quiet) {
-            writeln!(io::stderr(), "noodl: {reason}")?;
+        if let Some(sentence) = chosen.sentence().filter(|_| !self.quiet) {
+            note(&sentence);
         }
         Ok(chosen)
     }
@@ -511,10 +528,12 @@ impl Run<'_> {
         let learner = self.args.learner(self.team, events, kind, &tensor, search);
         let learner = learner.map_err(|error| match error.downcast_ref() {
             Some(Error::Stopped) => self.interrupted(0),
-            Some(Error::NoPattern) => anyhow!(
-                "{} has no significant pattern: none comes again in most of five searches; use --patterns N to accept the N strongest",
+            Some(Error::NoPattern) => NothingExplained(format!(
+                "{} has no significant pattern: none comes again in most of five searches; nothing was written. Use --patterns N \
+                 to accept the N strongest",
                 self.args.table.name()
-            ),
+            ))
+            .into(),
             _ => error,
         })?;
         spinner.finish();
@@ -532,11 +551,9 @@ impl Run<'_> {
         let bar = self.bar(steps);
         if first == steps && !self.quiet {
             let output = self.args.output.display();
-            writeln!(
-                io::stderr(),
-                "noodl: {output} has learned from all steps already; there is nothing to do"
-            )?;
+            note(&format!("{output} has learned from all steps already; there is nothing to do"));
         }
+        let mut late = false;
         for step in first..steps {
             let tensor = agree(&**self.team, events.tensor(step))?;
             let tensor = model.card.recipe.apply_in(&**self.team, tensor)?;
@@ -550,13 +567,15 @@ impl Run<'_> {
                 }
                 learned => learned?,
             };
+            self.signals.learned();
             let record = &model.card.history[step];
             let label = &model.card.steps[step];
             bar.set_position(step as u64 + 1);
+            let label = plain(label);
             bar.set_message(format!("{label}: {} patterns, fit {:.3}", record.patterns, record.fit));
             each(step, model)?;
-            if self.args.checkpoint_every.is_some_and(|every| (step + 1) % every == 0) {
-                self.save(model)?;
+            if late || self.args.checkpoint_every.is_some_and(|every| (step + 1) % every == 0) {
+                late = !self.checkpoint(model, late);
             }
         }
         bar.finish_and_clear();
@@ -572,66 +591,24 @@ impl Run<'_> {
         stop: &Stop,
     ) -> anyhow::Result<()> {
         let spinner = Spinner::new("learning again", self.quiet);
+        let (kind, recipe, steps) =
+            (model.learner.kind(), model.card.recipe.clone(), model.card.history.len());
         let mut done = 0.0;
-        let stability =
-            Stability::measure(model.learner.dictionary(), model.card.seed, seeds, |seed, half| {
-                spinner.done(done / (seeds + 2) as f64);
-                done += 1.0;
-                self.learn_again(model, events, seed, half, stop)
-            });
-        let stability = stability.map_err(|error| match error.downcast_ref() {
-            Some(Error::Stopped) => self.interrupted(model.card.history.len()),
-            _ => error,
+        let begin = |seed: u64, of_counts: Option<usize>, tensor: &Tensor<'_>| {
+            spinner.done(done / (seeds + 2) as f64);
+            done += 1.0;
+            let search = self.args.search(events, of_counts, seed, stop.clone());
+            let mut learner = self.args.begin(self.team, events, kind, tensor, search)?;
+            learner.join(Arc::clone(self.team));
+            Ok(learner)
+        };
+        let tensor = |step: usize| recipe.apply_in(&**self.team, agree(&**self.team, events.tensor(step))?);
+        model.measure_stability(seeds, self.args.polish, begin, tensor).map_err(|error| match error {
+            DataError::Tensor(Error::Stopped) => self.interrupted(steps),
+            error => error.into(),
         })?;
         spinner.finish();
-        model.evidence.get_or_insert_default().stability = Some(stability);
         Ok(())
-    }
-
-    /// Returns the patterns that another seed finds in the steps of the model, in all places or in one half of them. None
-    /// if there are none.
-    fn learn_again(
-        &self,
-        model: &Model,
-        events: &Events,
-        seed: u64,
-        half: Option<usize>,
-        stop: &Stop,
-    ) -> anyhow::Result<Option<Dictionary>> {
-        let tensor = |step: usize| -> anyhow::Result<Tensor<'static>> {
-            let tensor = agree(&**self.team, events.tensor(step))?;
-            let tensor = model.card.recipe.apply_in(&**self.team, tensor)?;
-            Ok(match half {
-                Some(half) => tensor.filter(|place| place.half(model.card.seed) == half),
-                None => tensor,
-            })
-        };
-        let first = tensor(0)?;
-        let kind = model.learner.kind();
-        // The number of patterns of damped counts is that of the counts themselves.
-        let damped = kind == ModelKind::Counts && !model.card.recipe.0.is_empty();
-        let of_counts = damped.then(|| model.learner.dictionary().patterns());
-        let search = self.args.search(events, of_counts, seed, stop.clone());
-        let learner = self.args.learner(self.team, events, kind, &first, search);
-        let mut learner = match learner {
-            Err(error) if matches!(error.downcast_ref(), Some(Error::NoPattern | Error::NothingShared)) => {
-                return Ok(None);
-            }
-            learner => learner?,
-        };
-        learner.join(Arc::clone(self.team));
-        for step in 0..model.card.history.len() {
-            let tensor = tensor(step)?;
-            let learned = learner.learn(&tensor)?;
-            if self.args.polish {
-                let factors = learned.codes.untangle_blocks(&**self.team, 1).remove(0);
-                match learner.polish(&tensor, &factors) {
-                    Err(Error::SeveralGroups { .. }) => {}
-                    polished => drop(polished?),
-                }
-            }
-        }
-        Ok(Some(learner.dictionary().clone()).filter(|found| found.patterns() > 0))
     }
 
     /// Returns the progress bar, which is hidden if the run is quiet or has one step.
@@ -646,12 +623,27 @@ impl Run<'_> {
 
     /// Writes the model on the first rank. An error there is an error on all ranks.
     fn save(&self, model: &Model) -> anyhow::Result<()> {
-        let saved = if self.writes { model.save(&self.args.output) } else { Ok(()) };
-        Ok(agree(&**self.team, saved)?)
+        self.signals.save(model.card.history.len(), || {
+            let saved = if self.writes { model.save(&self.args.output) } else { Ok(()) };
+            Ok(agree(&**self.team, saved)?)
+        })
+    }
+
+    /// Writes the model in the middle of a run, and returns whether that was possible. If not, the run goes on, and the
+    /// next step tries again. `late` says that the step before has failed already; this is told once.
+    fn checkpoint(&self, model: &Model, late: bool) -> bool {
+        let saved = self.save(model);
+        if let Err(error) = &saved
+            && self.writes
+            && !late
+        {
+            note(&format!("no checkpoint: {error}; the run goes on and tries again after the next step"));
+        }
+        saved.is_ok()
     }
 
     fn interrupted(&self, step: usize) -> anyhow::Error {
-        Interrupted { step, output: self.args.output.clone() }.into()
+        self.signals.interrupted(step).into()
     }
 }
 
@@ -707,11 +699,10 @@ fn align(team: &dyn Team, events: &mut Events, start: &Model, path: &Path) -> an
     team.sum(&mut counts);
     let [cells, lost] = counts;
     if lost > 0 && lost < cells && team.rank() == 0 {
-        writeln!(
-            io::stderr(),
-            "noodl: {lost} of {cells} cells have features that {} does not know; they are left out",
+        note(&format!(
+            "{lost} of {cells} cells have features that {} does not know; they are left out",
             path.display()
-        )?;
+        ));
     }
     if lost == cells {
         return Err(anyhow!(

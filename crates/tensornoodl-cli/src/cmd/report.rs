@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use tensornoodl_cli::model;
 use tensornoodl_data::files;
+use tensornoodl_report::PageLabels;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,13 +20,17 @@ pub(crate) struct Args {
     /// The HTML file to write.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
+    /// Leave out of the page all labels of rows and cols that it does not show, and with them its search for similar rows.
+    #[arg(long)]
+    shown_only: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     files::apart(&[&args.model], &[&args.output])?;
     files::check(&args.output)?;
     let model = model::load(&args.model)?;
-    files::write(&args.output, tensornoodl_report::html(&model)?)?;
+    let labels = if args.shown_only { PageLabels::Shown } else { PageLabels::All };
+    files::write(&args.output, tensornoodl_report::html_with(&model, labels)?)?;
     writeln!(io::stdout().lock(), "written to {}", args.output.display())?;
     Ok(())
 }

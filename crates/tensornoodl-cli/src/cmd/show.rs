@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use tensornoodl_cli::ladder;
 use tensornoodl_cli::model::{self, write_verdict};
+use tensornoodl_cli::output::{make_plain, plain};
 use tensornoodl_cli::plot::sparkline;
 use tensornoodl_cli::program::wrong;
 use tensornoodl_data::{Axis, Card, Group, Model};
@@ -44,7 +45,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let model = model::load(&args.model)?;
+    let mut model = model::load(&args.model)?;
+    make_plain(&mut model);
     let patterns = model.learner.dictionary().patterns();
     if let Some(pattern) = args.pattern.filter(|pattern| !(1..=patterns).contains(pattern)) {
         return Err(wrong("pattern", pattern, &format!("from 1 to {patterns}")).into());
@@ -90,7 +92,7 @@ fn write_head(out: &mut impl Write, model: &Model, has_groups: bool) -> io::Resu
     writeln!(
         out,
         "{patterns} patterns over {} ({} features), {} rows, {} cols, {} of {} steps learned",
-        card.query.feature,
+        plain(&card.query.feature.to_string()),
         card.features.len(),
         card.rows.len(),
         card.cols.len(),
@@ -180,6 +182,7 @@ fn write_groups(out: &mut impl Write, card: &Card, groups: Vec<Group>, top: usiz
 
 /// Returns the index of a label.
 fn index_of(label: &str, labels: &[String], name: &'static str) -> anyhow::Result<usize> {
+    let label = &*plain(label);
     labels.iter().position(|known| known == label).ok_or_else(|| {
         let first: Vec<&str> = labels.iter().take(3).map(String::as_str).collect();
         wrong(name, label, &format!("one of the model: {}, ...", first.join(", "))).into()

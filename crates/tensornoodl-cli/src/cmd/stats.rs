@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use serde::Serialize;
+use tensornoodl_cli::output::plain;
 use tensornoodl_cli::progress::Spinner;
 use tensornoodl_cli::table::TableArgs;
 use tensornoodl_data::{Events, Labels, Tally};
@@ -84,12 +85,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn tell(out: &mut impl Write, stats: &Stats<'_>, events: &Events) -> io::Result<()> {
     let Stats { features, rows, cols, steps, .. } = *stats;
     let of_steps = if events.steps.is_some() { format!(", in {steps} steps") } else { String::new() };
-    writeln!(out, "{}: {features} features x {rows} rows x {cols} cols{of_steps}\n", stats.table)?;
+    let table = plain(&stats.table);
+    writeln!(out, "{table}: {features} features x {rows} rows x {cols} cols{of_steps}\n")?;
     let axes =
         [("feature", Some(&events.features)), ("row", Some(&events.rows)), ("col", Some(&events.cols))];
     for (name, labels) in axes.into_iter().chain([("step", events.steps.as_ref())]) {
         if let Some(labels) = labels {
-            writeln!(out, "{name:<9} {:<24} {}", labels.axis.to_string(), ends(labels))?;
+            writeln!(out, "{name:<9} {:<24} {}", plain(&labels.axis.to_string()), plain(&ends(labels)))?;
         }
     }
     writeln!(

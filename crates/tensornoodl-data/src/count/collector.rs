@@ -9,6 +9,7 @@ use tensornoodl::Team;
 use tensornoodl::parallel::{exchange, gather};
 
 use crate::count::axis::{Axis, MAX_FEATURES};
+use crate::count::bins::{bin, label};
 use crate::count::grid::Grid;
 use crate::count::labels::sort_labels;
 use crate::error::Error;
@@ -77,14 +78,8 @@ impl Collector {
                 unit.number(parse_time(text).ok_or_else(|| bad_field(text, column, at, rule))?)
             }
             Axis::Bin(_, width) => {
-                // Rounding makes 0.7 / 0.1 a little less than 7.
-                let bin = number(text, column, at)? / width;
-                let bin =
-                    if (bin - bin.round()).abs() <= 1e-12 * bin.abs() { bin.round() } else { bin.floor() };
-                if bin.abs() > 1e15 {
-                    return Err(bad_field(text, column, at, "at most 1e15 times the width of a bin"));
-                }
-                bin as i64
+                let rule = "at most 1e15 times the width of a bin";
+                bin(number(text, column, at)?, *width).ok_or_else(|| bad_field(text, column, at, rule))?
             }
             Axis::Grid(grid) => {
                 let x = number(text, column, at)?;
@@ -198,11 +193,7 @@ impl Collector {
     fn label(&self, number: i64) -> String {
         match &self.axis {
             Axis::Time(unit, _) => unit.label(number),
-            Axis::Bin(_, width) => {
-                // 7 * 0.1 is 0.7000000000000001, its label is 0.7.
-                let low = number as f64 * width;
-                format!("{}", format!("{low:.12e}").parse().unwrap_or(low))
-            }
+            Axis::Bin(_, width) => label(number, *width),
             _ => number.to_string(),
         }
     }

@@ -51,7 +51,7 @@ pub struct Counter {
 }
 
 /// Number of events of a batch.
-const BATCH: usize = 1 << 14;
+const BATCH: usize = 1 << 12;
 
 impl Counter {
     /// Creates a counter for a query, for a team of one rank.
@@ -164,7 +164,7 @@ impl Counter {
     fn send_batch(&mut self) {
         let mut sums = Sums::new(&self.query.value);
         let (sender, _) = self.adder.get_or_insert_with(|| {
-            let (sender, batches) = mpsc::sync_channel::<Vec<Event>>(8);
+            let (sender, batches) = mpsc::sync_channel::<Vec<Event>>(4);
             let add = move || {
                 batches.into_iter().for_each(|batch| sums.add(batch));
                 sums

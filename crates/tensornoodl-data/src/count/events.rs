@@ -157,10 +157,12 @@ impl Events {
         let mut fibers: Vec<&[(Key, f64)]> =
             self.cells[first..after].chunk_by(|a, b| a.0[..3] == b.0[..3]).collect();
         fibers.sort_unstable_by_key(|fiber| (fiber[0].0[2], fiber[0].0[1]));
-        let (mut matrix, mut places) = (Sparse::new(self.shape().features), Vec::new());
+        let mut matrix = Sparse::with_capacity(self.shape().features, fibers.len(), after - first);
+        let mut places = Vec::with_capacity(fibers.len());
+        let mut column: Vec<(u32, f64)> = Vec::new();
         for fiber in fibers {
-            let cells = fiber.iter().filter(|cell| cell.1 != 0.0).map(|cell| (cell.0[3], cell.1));
-            let column: Vec<(u32, f64)> = cells.collect();
+            column.clear();
+            column.extend(fiber.iter().filter(|cell| cell.1 != 0.0).map(|cell| (cell.0[3], cell.1)));
             if !column.is_empty() {
                 matrix.push(&column);
                 places.push(Place { row: fiber[0].0[1], col: fiber[0].0[2] });

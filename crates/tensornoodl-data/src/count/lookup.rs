@@ -64,13 +64,18 @@ impl TryFrom<String> for Lookup {
 }
 
 impl Lookup {
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        Path::new(&self.file)
+    }
+
     /// Reads the name or the group of each label. Rows with an empty second column are skipped.
     ///
     /// # Errors
     /// If the file cannot be read, a column is missing, or two rows say different things of one label.
     pub fn read(&self) -> Result<BTreeMap<String, String>, Error> {
         let mut known: BTreeMap<String, String> = BTreeMap::new();
-        let input = open(Path::new(&self.file))?;
+        let input = open(self.path())?;
         csv::rows(input, 0, &self.file, &self.columns, &mut |fields, at| {
             let (label, text) = (fields[0].trim(), fields[1].trim());
             if text.is_empty() {

@@ -1,6 +1,7 @@
 //! Counts the rows of a table into the cells of tensors, as a query says.
 
 pub(crate) mod axis;
+pub(crate) mod bins;
 pub(crate) mod calendar;
 pub(crate) mod cells;
 pub(crate) mod collector;

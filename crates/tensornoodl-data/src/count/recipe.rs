@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use tensornoodl::parallel::{Solo, agree, gather};
-use tensornoodl::{Place, Shape, Sparse, Team, Tensor};
+use tensornoodl::{Place, Sparse, Team, Tensor};
 
 use crate::error::Error;
 
@@ -111,8 +111,8 @@ impl Recipe {
     /// # Errors
     /// As [`Recipe::apply`]. If one rank has an error, all ranks return an error.
     pub fn apply_in(&self, team: &dyn Team, tensor: Tensor<'_>) -> Result<Tensor<'static>, Error> {
-        if let Some(fibers) = tensor.sparse().filter(|_| self.keeps_counts()) {
-            return self.damp(team, tensor.shape(), fibers.clone(), tensor.places());
+        if tensor.sparse().is_some() && self.keeps_counts() {
+            return self.0.iter().try_fold(tensor.into_owned(), |tensor, action| action.damp(team, tensor));
         }
         let (shape, n) = (tensor.shape(), tensor.shape().features);
         let (mut values, mut places) = (tensor.values().to_vec(), tensor.places().to_vec());
@@ -138,37 +138,6 @@ impl Recipe {
         places.truncate(kept);
         Ok(agree(team, Tensor::from_fibers(shape, values, places))?)
     }
-
-    /// Applies all actions, each of which keeps zeros, to fibers of which only the other values are stored.
-    fn damp(
-        &self,
-        team: &dyn Team,
-        shape: Shape,
-        mut fibers: Sparse,
-        places: &[Place],
-    ) -> Result<Tensor<'static>, Error> {
-        let mut places = places.to_vec();
-        for &action in &self.0 {
-            let signs = fibers.columns().zip(&places).try_for_each(|(column, &place)| {
-                let negative = column.iter().find(|entry| action.needs_signs() && entry.1 < 0.0);
-                negative.map_or(Ok(()), |&(feature, value)| {
-                    Err(Error::Negative { action: action.name(), value, feature: feature as usize, place })
-                })
-            });
-            agree(team, signs)?;
-            let (mut damped, mut kept) = (Sparse::new(shape.features), Vec::new());
-            for (column, place) in fibers.columns().zip(places) {
-                let entries = column.iter().map(|&(feature, value)| (feature, action.damped(value)));
-                let entries: Vec<(u32, f64)> = entries.filter(|entry| entry.1 != 0.0).collect();
-                if !entries.is_empty() {
-                    damped.push(&entries);
-                    kept.push(place);
-                }
-            }
-            (fibers, places) = (damped, kept);
-        }
-        Ok(agree(team, Tensor::from_sparse(shape, fibers, places))?)
-    }
 }
 
 impl Action {
@@ -177,8 +146,35 @@ impl Action {
         matches!(self, Action::Log2 | Action::Sqrt)
     }
 
+    /// Damps a tensor of which only the values that are not zero are stored.
+    fn damp(self, team: &dyn Team, tensor: Tensor<'static>) -> Result<Tensor<'static>, Error> {
+        let (shape, p) = (tensor.shape(), tensor.fibers());
+        let entries = tensor.sparse().map_or(0, Sparse::nnz);
+        let (mut damped, mut kept) =
+            (Sparse::with_capacity(shape.features, p, entries), Vec::with_capacity(p));
+        let mut column: Vec<(u32, f64)> = Vec::new();
+        let damping = tensor.places().iter().enumerate().try_for_each(|(fiber, &place)| {
+            column.clear();
+            for (feature, value) in tensor.entries(fiber) {
+                if self.needs_signs() && value < 0.0 {
+                    let feature = feature as usize;
+                    return Err(Error::Negative { action: self.name(), value, feature, place });
+                }
+                column.push((feature, self.damped(value)));
+            }
+            column.retain(|entry| entry.1 != 0.0);
+            if !column.is_empty() {
+                damped.push(&column);
+                kept.push(place);
+            }
+            Ok(())
+        });
+        agree(team, damping)?;
+        Ok(agree(team, Tensor::from_sparse(shape, damped, kept))?)
+    }
+
     /// The damped value of a value that is not zero. Other actions than log2, sqrt and presence change nothing.
-    fn damped(self, value: f64) -> f64 {
+    pub(crate) fn damped(self, value: f64) -> f64 {
         match self {
             Action::Log2 => value.log2() + 1.0,
             Action::Sqrt => value.sqrt(),
@@ -221,6 +217,8 @@ fn center(fiber: &mut [f64]) {
 
 #[cfg(test)]
 mod tests {
+    use tensornoodl::Shape;
+
     use super::*;
 
     fn tensor(entries: &[(usize, usize, usize, f64)]) -> Tensor<'static> {

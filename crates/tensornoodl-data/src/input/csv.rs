@@ -21,7 +21,7 @@ pub(crate) fn rows(
     columns: &[String],
     push: &mut Push<'_>,
 ) -> Result<(), Error> {
-    let input = Limited { input, remaining: MAX_ROW, last_read: Vec::new(), before: 0 };
+    let input = Limited { input, remaining: MAX_ROW, last_read: Vec::new(), before: 0, failure: None };
     let mut reader = csv::ReaderBuilder::new().buffer_capacity(1 << 16).from_reader(input);
     let header = reader.byte_headers().map_err(|error| read_error(error, file, 1))?.clone();
     let positions = positions(columns, &column_names(&header, file)?, file)?;
@@ -87,6 +87,8 @@ struct Limited<R> {
     last_read: Vec<u8>,
     /// Number of bytes that were read before those of `last_read`.
     before: u64,
+    /// An error that the next read reports. A decoder reports a wrong checksum once, and then the end of its input.
+    failure: Option<io::Error>,
 }
 
 impl<R: BufRead> Limited<R> {
@@ -99,8 +101,10 @@ impl<R: BufRead> Limited<R> {
         let bytes = start.and_then(|start| self.last_read.get(start as usize..)).unwrap_or_default();
         let mut lines = count(bytes);
         if bytes.iter().all(|byte| is_line_end(&byte)) {
-            // If the input cannot be read, the next read of the row fails with the reason.
-            lines += self.input.fill_buf().map_or(0, count);
+            match self.input.fill_buf() {
+                Ok(bytes) => lines += count(bytes),
+                Err(error) => self.failure = Some(error),
+            }
         }
         lines
     }
@@ -108,6 +112,9 @@ impl<R: BufRead> Limited<R> {
 
 impl<R: Read> Read for Limited<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(error) = self.failure.take() {
+            return Err(error);
+        }
         let read = self.input.read(buffer)?;
         self.remaining = self.remaining.checked_sub(read as u64).ok_or(io::ErrorKind::FileTooLarge)?;
         self.before += self.last_read.len() as u64;

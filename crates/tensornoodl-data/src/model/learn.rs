@@ -1,5 +1,6 @@
 //! Models and how they learn, step by step.
 
+use std::collections::HashSet;
 use std::sync::OnceLock;
 
 use tensornoodl::{
@@ -122,6 +123,9 @@ impl Model {
         let rungs: Vec<Rung> = self.learner.ladder().iter().map(Rung::from).collect();
         if !rungs.is_empty() {
             self.evidence = Some(Evidence { rungs, stability: None });
+        } else if let Some(evidence) = &mut self.evidence {
+            // It was that of the patterns before this step.
+            evidence.stability = None;
         }
         self.blocks = step.codes.untangle_blocks(&**self.learner.team(), blocks(self.learner.kind()));
         self.factors.push(self.blocks.remove(0));
@@ -139,6 +143,15 @@ impl Model {
             surprises: significant(&surprises).iter().map(|it| Surprising::new(it, labels, true)).collect(),
         });
         Ok(step)
+    }
+
+    /// Returns whether the model has one of these rows and one of these cols. If not, it can expect nothing there.
+    pub fn knows(&self, rows: &[String], cols: &[String]) -> bool {
+        let knows = |known: &[String], labels: &[String]| {
+            let known: HashSet<&String> = known.iter().collect();
+            labels.iter().any(|label| known.contains(label))
+        };
+        knows(&self.card.rows, rows) && knows(&self.card.cols, cols)
     }
 
     /// Returns how unlikely the events of each place of a tensor are as those of the next step, the worst place

@@ -11,6 +11,7 @@ pub(crate) mod group_arrays;
 pub(crate) mod groups;
 pub(crate) mod identity;
 pub(crate) mod learn;
+pub(crate) mod repeat;
 pub(crate) mod stability;
 pub(crate) mod surprising;
 pub(crate) mod verdict;

@@ -66,6 +66,9 @@ const MANY: f64 = 2.0 / 3.0;
 /// A pattern is a single feature if the feature has this share of it: of its sum for counts, else of its energy.
 const SINGLE: f64 = 0.9;
 
+/// Below this explained share, the patterns say next to nothing.
+const NOTHING: f64 = 0.01;
+
 /// Warns below this explained share.
 const EXPLAINED: f64 = 1.0 / 3.0;
 
@@ -316,6 +319,24 @@ impl Model {
         let latest = falls.into_iter().skip(earlier).map(fall);
         let patterns = 0..self.learner.dictionary().patterns();
         latest.chain(more).chain(patterns.filter_map(unseen)).collect()
+    }
+
+    /// Says that the model has no pattern, or that its patterns explain next to nothing, and what to try. None if they
+    /// explain something.
+    pub fn nothing(&self) -> Option<String> {
+        let (patterns, steps) = (self.learner.dictionary().patterns(), self.card.history.len());
+        let explained = self.explained_in(steps / 2..steps);
+        if steps == 0 || patterns > 0 && explained >= NOTHING {
+            return None;
+        }
+        let remedy = self.few_patterns().or_else(|| self.unexplained())?.remedy;
+        Some(match patterns {
+            0 => format!("No pattern was found. {remedy}"),
+            _ => {
+                let (share, measure) = (100.0 * explained, self.measure());
+                format!("The patterns explain next to nothing: {share:.1} % of the {measure}. {remedy}")
+            }
+        })
     }
 
     /// Says why the model has fewer patterns than were asked for. None if it has as many.

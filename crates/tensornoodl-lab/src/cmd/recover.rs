@@ -327,7 +327,7 @@ impl Run<'_> {
                 serde_json::to_writer(&mut *stdout, &record)?;
                 writeln!(stdout)?;
             }
-            progress.step(&now)?;
+            progress.step(&now);
         }
         progress.finish();
         Ok(())

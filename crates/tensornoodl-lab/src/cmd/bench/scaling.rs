@@ -1,13 +1,13 @@
 //! `noodl-lab bench scaling`: the growth of the time of a step with the size of its input.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use serde::Serialize;
 use tensornoodl::synthetic::{Plan, Planted};
 use tensornoodl::{Learner, Params};
-use tensornoodl_cli::svg;
+use tensornoodl_cli::{output, svg};
 use tensornoodl_data::files;
 
 use crate::cmd::bench::timing::{median, seconds};
@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(path) = &args.picture {
         files::check(path)?;
     }
-    let mut stdout = io::stdout().lock();
+    let mut stdout = output::stdout();
     let mut all = Vec::new();
     for axis in Axis::ALL {
         for at in ["first", "late"] {

@@ -9,8 +9,8 @@ use rayon::prelude::*;
 use tensornoodl::recovery::PatternCounts;
 use tensornoodl::synthetic::{Plan, Planted};
 use tensornoodl::{Dictionary, DiscoverParams, Error, Tensor, discover};
-use tensornoodl_cli::memory;
 use tensornoodl_cli::program::wrong;
+use tensornoodl_cli::{memory, output};
 use tensornoodl_data::files;
 
 use crate::cmd::bench::start_picture::{self, Cell};
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let bar = (io::stderr().is_terminal() && args.json)
         .then(|| ProgressBar::new((columns.len() * args.code_sizes.len()) as u64));
     let mut cells: Vec<Cell> = Vec::new();
-    let mut stdout = io::stdout().lock();
+    let mut stdout = output::stdout();
     for (axis, fibers, noise) in columns {
         for &size in &args.code_sizes {
             let three = measure(args, axis, size, fibers, noise)?;

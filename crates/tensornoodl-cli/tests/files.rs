@@ -1,0 +1,313 @@
+//! Files that a command reads and writes: nothing is lost, and no wrong number passes, without a word.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{folder, noodl, program, stderr, stdout, temporary_files};
+
+/// The axes of the table of [`calls`].
+const AXES: &str = "--feature hour(time) --row from --col to --step month(time)";
+
+/// Writes calls of two groups, each at its own hours of the day, over six months.
+fn calls(folder: &Path) -> PathBuf {
+    let mut text = String::from("time,from,to\n");
+    for at in 0..3000_usize {
+        let (group, person, other) = (at % 2, at / 2 % 6, (at / 2 + 1 + at / 12 % 4) % 6);
+        let hour = [8, 17][group] + at / 7 % 3;
+        let (month, day) = (1 + at % 6, 1 + at / 6 % 28);
+        text += &format!("2024-{month:02}-{day:02} {hour:02}:15,p{group}{person},p{group}{other}\n");
+    }
+    let path = folder.join("calls.csv");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// A closed pipe ends the output and not the work, whether it is that of stdout or that of stderr.
+#[test]
+fn a_closed_pipe_does_not_end_the_work() {
+    let folder = folder("a_closed_pipe_does_not_end_the_work");
+    let (table, model) = (calls(&folder), folder.join("m.safetensors"));
+    let learn = format!("learn {} {AXES} -o {}", table.display(), model.display());
+    assert!(noodl(&learn).status.success());
+    let whole = fs::read(&model).unwrap().len();
+    for (more, code) in [("--json", 0), ("", 0), ("--json --patterns 60", 5)] {
+        fs::remove_file(&model).unwrap();
+        let mut child = Command::new(program("noodl"))
+            .args(learn.split_whitespace().chain(more.split_whitespace()))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop((child.stdout.take(), child.stderr.take()));
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{more}");
+        let shown = noodl(&format!("show {}", model.display()));
+        assert!(shown.status.success(), "{more}: {}", stderr(&shown));
+        assert!(fs::read(&model).unwrap().len() >= whole / 2);
+    }
+}
+
+/// Output that cannot be written is a failure, after the model is written.
+#[test]
+#[cfg_attr(not(target_os = "linux"), ignore = "no /dev/full")]
+fn a_full_disk_for_the_output_does_not_end_the_work() {
+    let folder = folder("a_full_disk_for_the_output_does_not_end_the_work");
+    let (table, model) = (calls(&folder), folder.join("m.safetensors"));
+    let learn = format!("learn {} {AXES} --json -o {}", table.display(), model.display());
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let ended = Command::new(program("noodl")).args(learn.split_whitespace()).stdout(full).output().unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(stderr(&ended).contains("cannot write the output"), "{}", stderr(&ended));
+    assert!(noodl(&format!("show {}", model.display())).status.success());
+}
+
+/// Starts `noodl` with pipes; the arguments have blanks between them.
+fn start(args: &str) -> Child {
+    let mut command = Command::new(program("noodl"));
+    command.args(args.split_whitespace()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// Sends a signal, and returns the exit code and how long the process took to end.
+#[cfg(unix)]
+fn end(child: &mut Child, signal: &str) -> (Option<i32>, Duration) {
+    let begun = Instant::now();
+    let sent = Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    // Waiting would close the pipe that the process may be reading.
+    let _stdin = child.stdin.take();
+    (child.wait().unwrap().code(), begun.elapsed())
+}
+
+/// Two runs cannot write one model: the second one is told who holds the lock. A run that waits for a pipe ends at once.
+#[test]
+#[cfg(unix)]
+fn a_second_run_with_the_same_output_is_refused() {
+    let folder = folder("a_second_run_with_the_same_output_is_refused");
+    let (table, model) = (calls(&folder), folder.join("m.safetensors"));
+    let learn = |table: &str| format!("learn {table} {AXES} -o {}", model.display());
+    for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let mut first = start(&learn("-"));
+        let lock = folder.join(".m.safetensors.lock");
+        while !fs::read_to_string(&lock).is_ok_and(|text| text.contains("since")) {
+            assert!(first.try_wait().unwrap().is_none());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Signals are waited for soon after that.
+        std::thread::sleep(Duration::from_millis(200));
+        let second = noodl(&learn(&table.display().to_string()));
+        assert_eq!(second.status.code(), Some(1), "{}", stderr(&second));
+        let holder = format!("it is in use by process {} on ", first.id());
+        assert!(stderr(&second).contains(&holder), "{}", stderr(&second));
+        let (ended, time) = end(&mut first, signal);
+        assert_eq!(ended, Some(code));
+        assert!(time < Duration::from_secs(1), "{signal}: {time:?}");
+        assert!(!lock.exists() && !model.exists());
+    }
+    assert!(noodl(&learn(&table.display().to_string())).status.success());
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "the table and the model");
+}
+
+/// Writes a stream of many short steps.
+fn stream(folder: &Path) -> PathBuf {
+    let mut text = String::from("kind,from,to,step\n");
+    for at in 0..60_000_usize {
+        let (group, person) = (at % 2, at / 2 % 4);
+        let kind = 3 * group + at / 8 % 3;
+        text += &format!("{kind},p{group}{person},p{group}{},{}\n", (person + 1) % 4, at / 20);
+    }
+    let path = folder.join("stream.csv");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// Every signal ends a stream within a second, with its own exit code and the model of all finished steps.
+#[test]
+#[cfg(unix)]
+fn a_signal_ends_a_stream_and_the_model_is_written() {
+    let folder = folder("a_signal_ends_a_stream_and_the_model_is_written");
+    let (table, model) = (stream(&folder), folder.join("m.safetensors"));
+    let learn = format!(
+        "learn {} --feature kind --row from --col to --step bin(step,1) --json -o {}",
+        table.display(),
+        model.display()
+    );
+    for (signal, code) in [("HUP", 129), ("INT", 130), ("TERM", 143)] {
+        let mut run = start(&learn);
+        let mut lines = BufReader::new(run.stdout.take().unwrap()).lines();
+        lines.by_ref().take(20).for_each(|line| drop(line.unwrap()));
+        let rest = std::thread::spawn(move || lines.count());
+        let (ended, time) = end(&mut run, signal);
+        assert_eq!(ended, Some(code));
+        assert!(time < Duration::from_secs(1), "{signal}: {time:?}");
+        let steps = 20 + rest.join().unwrap();
+        let shown = stdout(&noodl(&format!("show {}", model.display())));
+        assert!(shown.contains(&format!("{steps} of 3000 steps learned")), "{shown}");
+        assert!(temporary_files(&folder).is_empty() && !folder.join(".m.safetensors.lock").exists());
+        fs::remove_file(&model).unwrap();
+    }
+    // nohup asks to go on after SIGHUP.
+    let mut command = Command::new("nohup");
+    command.arg(program("noodl")).args(learn.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut run = command.spawn().unwrap();
+    let mut lines = BufReader::new(run.stdout.take().unwrap()).lines();
+    lines.by_ref().take(20).for_each(|line| drop(line.unwrap()));
+    let rest = std::thread::spawn(move || lines.count());
+    assert_eq!(end(&mut run, "HUP").0, Some(0));
+    assert!(rest.join().unwrap() >= 2980);
+}
+
+/// A stop during the search for the first patterns takes less than a second, however many features there are.
+#[test]
+#[cfg(unix)]
+fn a_signal_ends_the_search() {
+    let folder = folder("a_signal_ends_the_search");
+    let table = folder.join("wide.csv");
+    let mut text = String::from("f,r,c,v\n");
+    for at in 0..120_000_usize {
+        let (place, feature) = (at / 3000, at % 3000);
+        let value = (at * 7919 % 10_007) as f64 / 10_007.0 + f64::from(feature % 4 == place % 4);
+        text += &format!("{feature},r{},c{},{value}\n", place / 8, place % 8);
+    }
+    fs::write(&table, text).unwrap();
+    let model = folder.join("m.safetensors");
+    let mut run = start(&format!(
+        "learn {} --feature bin(f,1) --row r --col c --value sum(v) -o {}",
+        table.display(),
+        model.display()
+    ));
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(run.try_wait().unwrap().is_none(), "the search should take longer");
+    let (ended, time) = end(&mut run, "INT");
+    assert_eq!(ended, Some(130));
+    assert!(time < Duration::from_secs(1), "{time:?}");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "the table");
+}
+
+/// A checkpoint that fails is tried again after the next step, and the run goes on.
+#[test]
+fn a_failed_checkpoint_is_tried_again() {
+    let folder = folder("a_failed_checkpoint_is_tried_again");
+    let (table, place, away) = (stream(&folder), folder.join("place"), folder.join("away"));
+    fs::create_dir(&place).unwrap();
+    let model = place.join("m.safetensors");
+    let mut run = start(&format!(
+        "learn {} --feature kind --row from --col to --step bin(step,1) --json --checkpoint-every 50 -o {}",
+        table.display(),
+        model.display()
+    ));
+    let mut lines = BufReader::new(run.stdout.take().unwrap()).lines();
+    lines.by_ref().take(100).for_each(|line| drop(line.unwrap()));
+    fs::rename(&place, &away).unwrap();
+    // The pipe is full soon, and the run waits for this reader.
+    lines.by_ref().take(1000).for_each(|line| drop(line.unwrap()));
+    fs::rename(&away, &place).unwrap();
+    lines.for_each(|line| drop(line.unwrap()));
+    let ended = run.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}", stderr(&ended));
+    let notes = stderr(&ended).matches("no checkpoint: cannot write").count();
+    assert_eq!(notes, 1, "{}", stderr(&ended));
+    let shown = stdout(&noodl(&format!("show {}", model.display())));
+    assert!(shown.contains("3000 of 3000 steps learned"), "{shown}");
+}
+
+/// Patterns that explain nothing are not success: an exit code of its own, and what to try.
+#[test]
+fn next_to_nothing_explained_is_not_success() {
+    let folder = folder("next_to_nothing_explained_is_not_success");
+    let (table, model) = (folder.join("even.csv"), folder.join("m.safetensors"));
+    let mut text = String::from("f,r,c\n");
+    (0..4000_u64).for_each(|at| {
+        let draw =
+            at.wrapping_mul(6_364_136_223_846_793_005).rotate_left(17).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                >> 20;
+        text += &format!("{},r{},c{}\n", draw % 10, draw / 10 % 5, draw / 50 % 5);
+    });
+    fs::write(&table, text).unwrap();
+    let learn = format!("learn {} --feature f --row r --col c -o {}", table.display(), model.display());
+    let learned = noodl(&learn);
+    assert_eq!(learned.status.code(), Some(6), "{}{}", stdout(&learned), stderr(&learned));
+    assert!(
+        stderr(&learned).contains("explain next to nothing: 0.0 % of the deviance. Try "),
+        "{}",
+        stderr(&learned)
+    );
+    assert!(noodl(&format!("show {}", model.display())).status.success());
+    // One pattern that was asked for is what it is.
+    assert_eq!(noodl(&format!("{learn} --patterns 1")).status.code(), Some(0));
+}
+
+/// Control characters of labels do not reach the terminal, and labels in CSV are no formulas.
+#[test]
+fn labels_are_harmless() {
+    let folder = folder("labels_are_harmless");
+    let title = "\u{1b}]0;owned\u{7}";
+    let table = fs::read_to_string(calls(&folder)).unwrap();
+    let table = table.replace("p00", &format!("{title}ann")).replace("p01", "=1+1").replace("p02", "-3");
+    let (path, model) = (folder.join("evil.csv"), folder.join("m.safetensors"));
+    fs::write(&path, table).unwrap();
+    let axes = "--feature hour(time) --row from --col to";
+    let learned = noodl(&format!("learn {} {axes} --patterns 2 -o {}", path.display(), model.display()));
+    assert!(learned.status.success(), "{}", stderr(&learned));
+    let wild = |text: &str| text.contains(|c: char| c.is_control() && c != '\n');
+    for command in [
+        format!("show {} --top 20", model.display()),
+        format!("show {} --like -3 --top 20", model.display()),
+        format!("stats {} {axes}", path.display()),
+        format!("encode {} {} --surprise", model.display(), path.display()),
+    ] {
+        let command = command.replace("--like -3", "--like=-3");
+        let shown = noodl(&command);
+        assert!(shown.status.success(), "{command}: {}", stderr(&shown));
+        assert!(stdout(&shown).contains("\\u{1b}]0;owned\\u{7}ann"), "{command}: {}", stdout(&shown));
+        assert!(!wild(&stdout(&shown)) && !wild(&stderr(&shown)), "{command}");
+    }
+    let csv = folder.join("m.csv");
+    for (more, label) in [("", "'=1+1,"), ("--raw", ",=1+1,")] {
+        assert!(noodl(&format!("export {} -o {} {more}", model.display(), csv.display())).status.success());
+        let text = fs::read_to_string(&csv).unwrap();
+        assert!(text.contains(label) && text.contains(",-3,"), "{more}: {text}");
+        let codes = noodl(&format!("encode {} {} {more}", model.display(), path.display()));
+        assert!(stdout(&codes).contains(label) && stdout(&codes).contains(",-3,"), "{more}");
+        assert_eq!(stdout(&codes).contains(",=1+1,"), more == "--raw");
+    }
+}
+
+/// A page carries all labels, or only those that it shows.
+#[test]
+fn a_page_can_leave_out_labels_that_it_does_not_show() {
+    let folder = folder("a_page_can_leave_out_labels_that_it_does_not_show");
+    let mut text = String::from("hour,from,to,month\n");
+    for at in 0..6000_usize {
+        let (group, person) = (at % 2, at / 2 % 300);
+        let hour = [8, 17][group] + at / 7 % 3;
+        text += &format!("{hour},person-{group}-{person},box-{group}-{},{}\n", at % 7, 1 + at / 2000);
+    }
+    let (table, model) = (folder.join("t.csv"), folder.join("m.safetensors"));
+    fs::write(&table, text).unwrap();
+    let page = |name: &str| folder.join(name).display().to_string();
+    let learned = noodl(&format!(
+        "learn {} --feature hour --row from --col to --step month -o {} --report {} --report-shown-only",
+        table.display(),
+        model.display(),
+        page("learned.html")
+    ));
+    assert!(learned.status.success(), "{}", stderr(&learned));
+    for (more, name) in [("", "all.html"), ("--shown-only", "shown.html")] {
+        let made = noodl(&format!("report {} -o {} {more}", model.display(), page(name)));
+        assert!(made.status.success(), "{}", stderr(&made));
+    }
+    let labels = |name: &str| {
+        let text = fs::read_to_string(page(name)).unwrap();
+        (0..600).filter(|at| text.contains(&format!("person-{}-{}\"", at % 2, at / 2))).count()
+    };
+    assert_eq!(labels("all.html"), 600);
+    assert!((1..200).contains(&labels("shown.html")), "{}", labels("shown.html"));
+    assert_eq!(labels("learned.html"), labels("shown.html"));
+}
