@@ -11,7 +11,7 @@ use crate::data::tensor::{Tensor, check_distinct};
 use crate::discover::counts::groups::Groups;
 use crate::discover::counts::hidden::CountFibers;
 use crate::discover::counts::pool::keep_places;
-use crate::discover::counts::{CountDiscovery, Growth, count_fibers, encode_in_waves, gather};
+use crate::discover::counts::{CountDiscovery, Growth, SPARE, count_fibers, encode_in_waves, gather};
 use crate::discover::params::DiscoverParams;
 use crate::encode::counts::CountCoder;
 use crate::error::Error;
@@ -31,6 +31,9 @@ const MAX_PASSES: usize = 30;
 
 /// A pattern with fewer events than this is empty.
 const EMPTY: f64 = 1.0;
+
+/// The events of a pattern are scattered if its features have fewer events than this on the average.
+const EVENTS_PER_FEATURE: f64 = 2.0;
 
 /// A step shows a pattern that has at least this share of its usual strength.
 const SHOWN: f64 = 0.15;
@@ -126,6 +129,7 @@ impl Counts {
             times: Times::default(),
             codes: Codes::at(ModelKind::Counts, pass.codes, pass.places, shape),
         };
+        let before = self.patterns_after_forgetting(common);
         self.statistics = statistics;
         common.commit(dictionary, &step);
         if self.discovery.last_step() < step.step {
@@ -139,9 +143,22 @@ impl Counts {
         if let Some(growth) = growth {
             self.adopt(common, growth);
         }
+        let after = Growth {
+            columns: common.dictionary.values().to_vec(),
+            statistics: self.statistics.patterns.clone(),
+        };
+        let mut lost = Vec::new();
+        if let Some((growth, old)) = self.discovery.split_changed(&before, &after, common.params.forgetting) {
+            self.adopt(common, growth);
+            lost = old;
+        }
         step.found = common.dictionary.patterns() - m;
         step.activity.resize(common.dictionary.patterns(), 0);
-        step.lost = self.remove_empty(common, &pass.sums.activity());
+        if lost.is_empty() {
+            lost = self.empty_patterns(common, &pass.sums.activity());
+        }
+        self.remove(common, &lost);
+        step.lost = lost;
         for &pattern in step.lost.iter().rev() {
             step.activity.remove(pattern);
         }
@@ -149,26 +166,43 @@ impl Counts {
         Ok(Step { times, ..step })
     }
 
-    /// Removes patterns without events: other patterns explain all that they explained. `activity` has the number of
-    /// fibers of the step that have each pattern. A given number of patterns is kept. Returns the numbers of the
-    /// lost patterns.
-    fn remove_empty(&mut self, common: &mut Common, activity: &[usize]) -> Vec<usize> {
-        let n = common.dictionary.features();
-        let events: Vec<f64> =
-            self.statistics.patterns.chunks_exact(n).map(|column| column.iter().sum()).collect();
-        let empty = |&i: &usize| events[i] < EMPTY && activity.get(i) == Some(&0);
-        let lost: Vec<usize> = (0..events.len()).filter(empty).collect();
-        if self.discovery.given().is_some() || lost.len() == events.len() {
-            return Vec::new();
+    /// The patterns before a step, with their statistics after forgetting.
+    fn patterns_after_forgetting(&self, common: &Common) -> Growth {
+        let kept = 1.0 - common.params.forgetting;
+        Growth {
+            columns: common.dictionary.values().to_vec(),
+            statistics: self.statistics.patterns.iter().map(|events| kept * events).collect(),
         }
-        common.dictionary.remove(&lost);
+    }
+
+    /// The patterns without events: other patterns explain all that they explained. While the search still has all
+    /// events, these include patterns with a few scattered events. `activity` has the number of fibers of the step that
+    /// have each pattern. A given number of patterns is kept.
+    fn empty_patterns(&self, common: &Common, activity: &[usize]) -> Vec<usize> {
+        let n = common.dictionary.features();
+        let columns: Vec<&[f64]> = self.statistics.patterns.chunks_exact(n).collect();
+        let total: f64 = self.statistics.patterns.iter().sum();
+        let few = SPARE * total / columns.len() as f64;
+        let is_empty = |column: &[f64]| {
+            let events: f64 = column.iter().sum();
+            let scattered = events < few && events < EVENTS_PER_FEATURE * effective_features(column);
+            events < EMPTY || scattered && self.discovery.pool.is_complete()
+        };
+        let lost: Vec<usize> =
+            (0..columns.len()).filter(|&i| activity.get(i) == Some(&0) && is_empty(columns[i])).collect();
+        if self.discovery.given().is_some() || lost.len() == columns.len() { Vec::new() } else { lost }
+    }
+
+    /// Removes patterns, given by increasing number.
+    fn remove(&mut self, common: &mut Common, lost: &[usize]) {
+        let n = common.dictionary.features();
+        common.dictionary.remove(lost);
         for &pattern in lost.iter().rev() {
             self.statistics.patterns.drain(pattern * n..(pattern + 1) * n);
             self.usual.remove(pattern);
             self.discovery.evidence.remove(pattern);
             common.sightings.remove(pattern);
         }
-        lost
     }
 
     /// For each pattern, the number of fibers that show it, 0 if the pattern is much weaker than usual: stray events look
@@ -353,6 +387,13 @@ fn was_last(passes: Passes, count: usize, next: &Dictionary, before: &Dictionary
         Passes::Fixed(passes) => count >= passes,
         Passes::Auto | Passes::Exhaust => count >= MAX_PASSES || relative_change(next, before) < SETTLED,
     }
+}
+
+/// The effective number of features of events: e to the power of their entropy. 1 without events.
+fn effective_features(events: &[f64]) -> f64 {
+    let total: f64 = events.iter().sum();
+    let term = |&events: &f64| if events > 0.0 { -events / total * (events / total).ln() } else { 0.0 };
+    events.iter().map(term).sum::<f64>().exp()
 }
 
 /// |A - B|_F / |B|_F, 0 without patterns.

@@ -347,7 +347,7 @@ impl Mixture {
 
 /// The log-likelihood that is lost if two patterns with these numbers of events are replaced by their mean, or by the
 /// first one if that is fixed.
-fn merge_loss(a: &[f64], b: &[f64], events_a: f64, events_b: f64, fixed: bool) -> f64 {
+pub(crate) fn merge_loss(a: &[f64], b: &[f64], events_a: f64, events_b: f64, fixed: bool) -> f64 {
     let all = (events_a + events_b).max(LEAST);
     let term = |(&a, &b): (&f64, &f64)| {
         let mean = if fixed { a } else { (events_a * a + events_b * b) / all }.max(LEAST);

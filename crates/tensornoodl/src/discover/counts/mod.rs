@@ -5,14 +5,16 @@
 //! mixture.rs   patterns fitted by expectation-maximization: started with too many, then merged
 //! ladder.rs    fits with different numbers of patterns, and the decision between them
 //! pool.rs      the fibers of the latest steps, added up by place
+//! changed.rs   patterns that a step changes beyond recognition
 //! groups.rs    groups of rows and cols that share patterns
 //! damping.rs   whether the counts are damped
 //! ```
 //!
 //! One step of a stream may have a few dozen fibers with a few events each, which tell little. So the fibers of the latest
-//! steps are pooled by place, and further patterns are looked for in the pool. A pattern is never removed: one that is
-//! not seen any more costs nothing and may come back.
+//! steps are pooled by place, and further patterns are looked for in the pool. A pattern is removed only if it has no
+//! events: one that is not seen any more costs nothing and may come back.
 
+pub(crate) mod changed;
 pub(crate) mod damping;
 pub(crate) mod groups;
 pub(crate) mod hidden;
@@ -25,6 +27,7 @@ use rayon::prelude::*;
 use crate::data::dictionary::Dictionary;
 use crate::data::sparse::Sparse;
 use crate::data::tensor::Tensor;
+use crate::discover::counts::changed::Split;
 use crate::discover::counts::hidden::{CountFibers, HiddenCells};
 use crate::discover::counts::ladder::{Known, Rung, extend, start, test};
 use crate::discover::counts::mixture::Mixture;
@@ -41,7 +44,7 @@ pub const SIGNIFICANCE: f64 = counts::SIGNIFICANCE;
 
 /// A pattern with less than this part of an even share of the events is spare: it is looked for again if the number of
 /// patterns is given.
-const SPARE: f64 = 0.01;
+pub(crate) const SPARE: f64 = 0.01;
 
 /// Maximum number of iterations that fit patterns to the fibers of the pool after a search.
 const REFINE_ITERATIONS: usize = 6;
@@ -70,6 +73,7 @@ pub(crate) struct CountDiscovery {
 }
 
 /// Patterns that were found: the new dictionary and its statistics.
+#[derive(Clone)]
 pub(crate) struct Growth {
     /// A (n x m), column by column, each with sum 1. The patterns that were known before come first.
     pub(crate) columns: Vec<f64>,
@@ -239,6 +243,27 @@ impl CountDiscovery {
         let growth = Growth::new(&fit, &known_past).in_places(n, &kept);
         drop((fit, fibers));
         Some(self.refine(growth, &past, forgetting))
+    }
+
+    /// Splits patterns that a step changed beyond recognition, given all patterns before and after it: see
+    /// [`changed::split`]. Returns the patterns after that, and the numbers of the old patterns that there is no room
+    /// for, because the number of patterns is given or bounded. None if all patterns are recognized.
+    pub(crate) fn split_changed(
+        &mut self,
+        before: &Growth,
+        after: &Growth,
+        forgetting: f64,
+    ) -> Option<(Growth, Vec<usize>)> {
+        let n = self.pool.features();
+        let Split { mut growth, changed, evidence } = changed::split(n, before, after)?;
+        self.evidence.extend(evidence);
+        let most = self.params.max_patterns.unwrap_or(usize::MAX).min(n);
+        let room = most.saturating_sub(after.columns.len() / n).min(changed.len());
+        if self.pool.is_complete() {
+            let past = vec![0.0; growth.columns.len()];
+            growth = self.refine(growth, &past, forgetting);
+        }
+        Some((growth, changed[room..].to_vec()))
     }
 
     /// Fits patterns to the fibers of the pool by the codes and sums that a step makes. `past` (n x m) is what earlier
