@@ -8,9 +8,9 @@ use crate::discover::counts::Growth;
 use crate::discover::counts::mixture::merge_loss;
 use crate::linalg::vector::dot;
 
-/// A pattern is not recognized if the cosine between its shapes before and after a step is below this: if less than half
-/// of its energy has the old shape.
-const RECOGNIZED: f64 = std::f64::consts::FRAC_1_SQRT_2;
+/// A pattern is not recognized if the cosine between its shapes before and after a step is below this: if less than a
+/// quarter of its energy has the old shape.
+const RECOGNIZED: f64 = 0.5;
 
 /// Patterns that are split, and how sure that is.
 pub(crate) struct Split {
