@@ -553,7 +553,14 @@ impl Model {
 
     /// For every pattern that was found in the data, how clear it was.
     fn evidence<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        self.read(py, |model| Ok(model.learner.evidence().into_pyarray(py)))
+        self.read(py, |model| {
+            let mut evidence = model.learner.evidence();
+            // The number of patterns may have been determined together with the recipe, before the learner.
+            if let Some(before) = model.evidence.as_ref().filter(|_| evidence.iter().all(|it| *it == 0.0)) {
+                evidence.fill(before.significance());
+            }
+            Ok(evidence.into_pyarray(py))
+        })
     }
 
     /// The ladder of the last decision on the number of patterns: the number of patterns of each rung, what it gains

@@ -484,8 +484,8 @@ class TensorNOODL:
         found = self._fitted_model.stability()
         if found is None:
             return None
-        repeats, *fields = found
-        return Stability([Repeat(*repeat) for repeat in repeats], *fields)
+        repeats, agreement, halves, halves_agreement, sentence = found
+        return Stability([Repeat(*repeat) for repeat in repeats], agreement, halves, halves_agreement, sentence)
 
     @property
     def components_(self) -> Floats:
@@ -768,8 +768,9 @@ def load(path: str | os.PathLike[str]) -> TensorNOODL:
 
 
 def _surprise(place: _core._Surprise) -> Surprise:
-    *fields, too_many = place
-    return Surprise(*fields, [Excess(*feature) for feature in too_many])
+    step, row, col, events, expected, p_total, p_shape, significant, too_many = place
+    features = [Excess(*feature) for feature in too_many]
+    return Surprise(step, row, col, events, expected, p_total, p_shape, significant, features)
 
 
 def _record(step: Record) -> Record:
