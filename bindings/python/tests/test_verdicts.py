@@ -84,7 +84,7 @@ def test_a_recipe_has_a_reason() -> None:
     assert chosen(model="counts") == (None, "no damping predicts better where events are")
     assert chosen(3, model="counts") == (None, "no damping predicts better where events are")
     auto, plain = (tn.TensorNOODL(model="counts", recipe=recipe).fit(X) for recipe in ("auto", None))
-    assert np.array_equal(auto.components_, plain.components_) and auto.ladder_ == plain.ladder_
+    assert tn.match(auto.components_, plain.components_).error < 0.01 and auto.ladder_ == plain.ladder_
     assert len(auto.evidence_) == 3 and auto.evidence_.min() > 2.5
     assert chosen(model="counts", recipe=None) == chosen(model="counts", recipe="") == (None, "it was asked for")
     assert chosen(model="counts", recipe="sqrt") == ("sqrt", "it was asked for")
