@@ -22,7 +22,7 @@ use crate::labels::Labels;
 use crate::options::{Options, Pickled};
 use crate::prepare::{learned_tensor, moved, place, prepare};
 use crate::run::{read, run};
-use crate::surprises::{Row, judge, row};
+use crate::surprises::{Row, check_known, judge, row};
 use crate::tensor::Tensor;
 use crate::verdict::{instabilities, warnings};
 
@@ -170,8 +170,13 @@ fn check_steps(model: &tensornoodl_data::Model, tensors: usize) -> PyResult<()> 
         );
         return Err(PyValueError::new_err(text));
     }
-    if model.learner.steps() != steps as u64 {
-        let text = "the model began with init, whose data is not known: stability needs a model that was learned from its own data";
+    let learner = &model.learner;
+    let given = learner.kind() == ModelKind::Exact
+        && learner.params().rule == Rule::Adaptive
+        && learner.dictionary().patterns() > 0
+        && learner.evidence().is_empty();
+    if given || learner.steps() != steps as u64 {
+        let text = "the model began with init: stability needs a model whose patterns were all found in its own data";
         return Err(PyValueError::new_err(text));
     }
     Ok(())
@@ -205,7 +210,9 @@ impl Model {
             (None, None) => None,
         };
         let query = tensor.cells.as_ref().map(|_| &card.query);
-        let (kind, reason) = options.choose(kind_of_start, query, &choice.given())?;
+        // The recipe of an earlier model is compared with the given one below.
+        let recipe = if earlier.is_some() { Recipe::default() } else { choice.given() };
+        let (kind, reason) = options.choose(kind_of_start, query, &recipe)?;
         if let Some(earlier) = earlier {
             let learner =
                 earlier.get().read(py, |earlier| continue_learner(earlier, params, &choice, &mut card))?;
@@ -296,6 +303,7 @@ impl Model {
             let text = "surprises need the counts model, and this one is exact; if the values count events, use model='counts'";
             return Err(PyValueError::new_err(text));
         }
+        self.read(py, |model| check_known(model, &tensor.labels))?;
         let judged = tensor.with(py, |input| {
             run(py, jobs, &Stop::default(), |pool: &ThreadPool| {
                 let model = self.model.read().map_err(|error| error.to_string())?;
@@ -328,12 +336,11 @@ impl Model {
     ) -> PyResult<Vec<String>> {
         let (params, stop) = (options.params()?, Stop::default());
         let tensors: Vec<tensornoodl::Tensor<'static>> = self.read(py, |model| {
+            options.check_model(model.learner.kind(), "the patterns so far were learned with it")?;
             check_steps(model, tensors.len())?;
             let step = |(step, tensor): (usize, &Py<Tensor>)| {
                 let tensor = tensor.get();
-                tensor.with(py, |input| {
-                    learned_tensor(model, step, input, &tensor.labels, options.polish).map_err(py_error)
-                })
+                tensor.with(py, |input| learned_tensor(model, step, input, &tensor.labels, options.polish))
             };
             tensors.iter().enumerate().map(step).collect()
         })?;
@@ -546,7 +553,14 @@ impl Model {
 
     /// For every pattern that was found in the data, how clear it was.
     fn evidence<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        self.read(py, |model| Ok(model.learner.evidence().into_pyarray(py)))
+        self.read(py, |model| {
+            let mut evidence = model.learner.evidence();
+            // The number of patterns may have been determined together with the recipe, before the learner.
+            if let Some(before) = model.evidence.as_ref().filter(|_| evidence.iter().all(|it| *it == 0.0)) {
+                evidence.fill(before.significance());
+            }
+            Ok(evidence.into_pyarray(py))
+        })
     }
 
     /// The ladder of the last decision on the number of patterns: the number of patterns of each rung, what it gains

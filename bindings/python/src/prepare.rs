@@ -1,8 +1,11 @@
 //! Tensors as a model takes them: its features, its places, and after its recipe.
 
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
 use tensornoodl::ModelKind;
 use tensornoodl_data::{Card, Recipe, align, is_count};
 
+use crate::errors::py_error;
 use crate::labels::Labels;
 
 /// Aligns the features of a tensor with those of the model, checks the values that the counts model gets unless
@@ -90,24 +93,36 @@ pub(crate) fn moved<'a>(
 }
 
 /// Returns the tensor of a step that a model has learned from, at the places of the model and after the recipe.
+///
+/// # Errors
+/// If it cannot be that tensor.
 pub(crate) fn learned_tensor(
     model: &tensornoodl_data::Model,
     step: usize,
     tensor: tensornoodl::Tensor<'_>,
     labels: &Labels,
     polish: bool,
-) -> Result<tensornoodl::Tensor<'static>, tensornoodl_data::Error> {
+) -> PyResult<tensornoodl::Tensor<'static>> {
     let mut card = model.card.clone();
     let places = place(&mut card, labels);
-    let (tensor, _) = prepare(&card, model.learner.kind(), tensor, labels, polish)?;
+    let label = &model.card.steps[step];
+    for (axis, names, known) in [("row", &card.rows, &model.card.rows), ("col", &card.cols, &model.card.cols)]
+    {
+        if let Some(new) = names.get(known.len()) {
+            return Err(PyValueError::new_err(format!(
+                "the tensor of step '{label}' has the {axis} '{new}', it must be the one that the model has learned from, \
+                 which has no such {axis}"
+            )));
+        }
+    }
+    let (tensor, _) = prepare(&card, model.learner.kind(), tensor, labels, polish).map_err(py_error)?;
     let (given, fibers) = (tensor.fibers(), model.card.history[step].fibers);
     if given != fibers {
-        let label = &model.card.steps[step];
-        return Err(tensornoodl_data::Error::Axis {
-            text: format!("a tensor with {given} places as step {label:?}"),
-            rule: format!("the one that the model has learned from, with {fibers} places"),
-        });
+        return Err(PyValueError::new_err(format!(
+            "the tensor of step '{label}' has {given} places, it must be the one that the model has learned from, which has \
+             {fibers}"
+        )));
     }
     // A recipe without actions makes a copy.
-    Recipe::default().apply(moved(&tensor, &card, &places)?)
+    Recipe::default().apply(moved(&tensor, &card, &places).map_err(py_error)?).map_err(py_error)
 }

@@ -1,5 +1,7 @@
 //! Surprising places of tensors.
 
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
 use tensornoodl_data::Surprising;
 
 use crate::labels::Labels;
@@ -16,6 +18,19 @@ pub(crate) fn row(step: &str, it: &Surprising) -> Row {
     (step.into(), row, col, it.events, it.expected, it.p_total, it.p_shape, it.significant, too_many)
 }
 
+/// Checks that the model knows one of the rows and one of the cols of a tensor: nothing can be expected elsewhere.
+pub(crate) fn check_known(model: &tensornoodl_data::Model, labels: &Labels) -> PyResult<()> {
+    let (rows, cols) = (names(labels, 1, &model.card.rows), names(labels, 2, &model.card.cols));
+    if model.knows(rows, cols) {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!(
+        "the tensor has row '{}' and col '{}', ..., it must have rows and cols that the model knows: nothing can be expected \
+         elsewhere",
+        rows[0], cols[0]
+    )))
+}
+
 /// Judges each place of a tensor as one of the next step. Also returns the number of entries that were left out because
 /// the model does not know their features.
 pub(crate) fn judge(
@@ -24,13 +39,6 @@ pub(crate) fn judge(
     labels: &Labels,
 ) -> Result<(Vec<Surprising>, usize), tensornoodl_data::Error> {
     let (rows, cols) = (names(labels, 1, &model.card.rows), names(labels, 2, &model.card.cols));
-    if !model.knows(rows, cols) {
-        return Err(tensornoodl_data::Error::Axis {
-            text: format!("a tensor with row {:?}, ... and col {:?}, ...", rows[0], cols[0]),
-            rule: "one with rows and cols that the model has, because nothing can be expected elsewhere"
-                .into(),
-        });
-    }
     let (tensor, left_out) = prepare(&model.card, model.learner.kind(), tensor, labels, false)?;
     Ok((model.surprises(&tensor, rows, cols)?, left_out))
 }

@@ -272,7 +272,8 @@ def test_the_ladder_tells_what_each_pattern_gains(year: tn.Events, fitted_counts
 def test_the_number_of_patterns_is_what_was_asked_for(year: tn.Events, recwarn: pytest.WarningsRecorder) -> None:
     for count in (1, 2, 4, 8, 9):
         assert tn.TensorNOODL(count).fit(year).n_patterns_ == count
-    assert not recwarn.list
+    # Doubts about such a number are other warnings.
+    assert not any("asked for" in str(it.message) for it in recwarn.list)
 
 
 def test_fewer_patterns_than_requested_give_a_warning_with_the_reason(year: tn.Events, weeks: tn.Events) -> None:
@@ -280,7 +281,7 @@ def test_fewer_patterns_than_requested_give_a_warning_with_the_reason(year: tn.E
     for call in (tn.TensorNOODL(12).fit, tn.TensorNOODL(12).partial_fit, tn.TensorNOODL(12).fit_transform):
         with pytest.warns(UserWarning, match=text) as caught:
             call(year)
-        assert len(caught) == 1
+        assert sum("asked for" in str(it.message) for it in caught) == 1
     tensor = year[0]
     few = (tensor.fibers[:3], tensor.places[:3], tensor.shape[1:])
     with pytest.warns(UserWarning, match="5 patterns were asked for, there are 3, .* no more patterns than fibers"):

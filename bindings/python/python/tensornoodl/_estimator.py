@@ -387,11 +387,12 @@ class TensorNOODL:
         significant if it is too unlikely for chance, given the number of places of its tensor. ``pandas.DataFrame(model.surprise(X))``
         is a table.
         """
+        model = self._fitted_model
         tensors, count, _ = as_stream(X, self.dims)
         found, left_out = [], 0
         for number, tensor in enumerate(tensors, 1):
             label = tensor.step or ("all" if count == 1 else str(number))
-            places, unknown = self._fitted_model.surprises(tensor, label, jobs_of(self.n_jobs))
+            places, unknown = model.surprises(tensor, label, jobs_of(self.n_jobs))
             found += [_surprise(place) for place in places]
             left_out += unknown
         _warn_of_left_out(left_out, stacklevel=3)
@@ -400,7 +401,8 @@ class TensorNOODL:
     def stability(self, X: Any, *, seeds: int = 3) -> Stability:
         """Learn again with other seeds and from two random halves of the places, and return whether the patterns are the same.
 
-        It takes ``seeds`` + 2 times as long as ``fit``. If the patterns are not the same, warnings say so. The result is also in
+        It takes ``seeds`` + 2 times as long as ``fit``, and learns with the parameters of the estimator. A model file does not have
+        ``n_patterns`` and ``polish``: set them after ``load``, if they were given. ``init`` must be None. If the patterns are not the same, warnings say so. The result is also in
         ``stability_`` and in the model file, until the model learns from a further tensor.
 
         Parameters
@@ -413,6 +415,8 @@ class TensorNOODL:
         model = self._fitted_model
         if isinstance(seeds, bool) or not isinstance(seeds, (int, np.integer)) or not 0 <= seeds < 2**32:
             raise ValueError(f"seeds is {seeds!r}, it must be a whole number, at least 0 and below 2**32")
+        if self.init is not None:
+            raise ValueError("init is given, it must be None: stability needs a model whose patterns were all found in its own data")
         tensors, _, several = as_stream(X, self.dims)
         for text in model.measure_stability(list(tensors), self._options(several), int(seeds)):
             warnings.warn(text, stacklevel=2)
@@ -480,8 +484,8 @@ class TensorNOODL:
         found = self._fitted_model.stability()
         if found is None:
             return None
-        repeats, *fields = found
-        return Stability([Repeat(*repeat) for repeat in repeats], *fields)
+        repeats, agreement, halves, halves_agreement, sentence = found
+        return Stability([Repeat(*repeat) for repeat in repeats], agreement, halves, halves_agreement, sentence)
 
     @property
     def components_(self) -> Floats:
@@ -764,8 +768,9 @@ def load(path: str | os.PathLike[str]) -> TensorNOODL:
 
 
 def _surprise(place: _core._Surprise) -> Surprise:
-    *fields, too_many = place
-    return Surprise(*fields, [Excess(*feature) for feature in too_many])
+    step, row, col, events, expected, p_total, p_shape, significant, too_many = place
+    features = [Excess(*feature) for feature in too_many]
+    return Surprise(step, row, col, events, expected, p_total, p_shape, significant, features)
 
 
 def _record(step: Record) -> Record:

@@ -32,6 +32,19 @@ impl Evidence {
             ),
         }
     }
+
+    /// Returns the largest significance with which a number of patterns exceeds that of the first rung, in standard
+    /// errors: gains are added up, and their errors are taken as independent. 0 without rungs.
+    pub fn significance(&self) -> f64 {
+        let (mut gain, mut squares, mut largest) = (0.0, 0.0, 0.0);
+        for rung in self.rungs.iter().skip(1) {
+            gain += rung.gain;
+            squares += rung.error * rung.error;
+            // The maximum leaves out what is not a number.
+            largest = f64::max(largest, gain / f64::sqrt(squares));
+        }
+        largest
+    }
 }
 
 /// What a number of patterns gains over the number before it.
@@ -56,4 +69,20 @@ impl From<&tensornoodl::discover::Rung> for Rung {
 /// Reads a number. JSON has no number that is not finite, and such a number is written as null.
 fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gains_add_up_to_the_significance() {
+        let rung = |patterns, gain, error| Rung { patterns, gain, error };
+        let evidence = |rungs: &[Rung]| Evidence { rungs: rungs.to_vec(), stability: None };
+        assert_eq!(evidence(&[]).significance(), 0.0);
+        assert_eq!(evidence(&[rung(1, 0.0, 0.0)]).significance(), 0.0);
+        assert_eq!(evidence(&[rung(1, 0.0, 0.0), rung(2, 9.0, 3.0), rung(3, 31.0, 4.0)]).significance(), 8.0);
+        assert_eq!(evidence(&[rung(1, 0.0, 0.0), rung(2, 9.0, 3.0), rung(3, -9.0, 4.0)]).significance(), 3.0);
+        assert_eq!(evidence(&[rung(1, 0.0, 0.0), rung(2, 9.0, f64::NAN)]).significance(), 0.0);
+    }
 }

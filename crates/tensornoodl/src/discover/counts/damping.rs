@@ -25,6 +25,10 @@ use crate::stop::Stop;
 /// The number of hidden parts of fibers that tables are compared by, if there are as many.
 const UNITS: usize = 4000;
 
+/// The number of hidden cells without events that tables are compared by, at most about. Of more cells, a sample is
+/// taken: each fiber has its own, and all tables have the same.
+const MOST_CELLS: usize = 1 << 20;
+
 /// Maximum number of rotations of hidden cells.
 const MAX_ROTATIONS: usize = 2;
 
@@ -145,52 +149,68 @@ fn presence(fibers: &CountFibers, patterns: usize, seed: u64, stop: &Stop) -> Ve
     (0..rotations).into_par_iter().map(rotation).collect::<Vec<_>>().concat()
 }
 
-/// ln l of the hidden cells of all fibers: for each fiber, those with events, then those without.
+/// ln l of the hidden cells of all fibers: for each fiber, those with events, then those without or a sample of them.
 struct Hidden {
     logarithms: Vec<f64>,
-    /// For each fiber, where its cells without events start, and where they end.
-    ends: Vec<(usize, usize)>,
+    fibers: Vec<HiddenFiber>,
+}
+
+/// The hidden cells of a fiber.
+struct HiddenFiber {
+    /// Where the cells without events start in the logarithms.
+    start: usize,
+    /// Where they end.
+    end: usize,
+    /// The number of cells without events that one of the sample stands for.
+    weight: f64,
 }
 
 impl Hidden {
-    fn new(cells: &HiddenCells, fit: &Mixture) -> Hidden {
+    /// `most` is about the largest number of cells without events.
+    fn new(cells: &HiddenCells, fit: &Mixture, most: usize) -> Hidden {
         let mut features = vec![Vec::new(); cells.folds];
         cells.feature_folds.iter().zip(0..).for_each(|(fold, feature)| features[*fold].push(feature));
-        let size = (0..cells.fibers()).map(|q| features[cells.fold(q)].len()).sum();
-        let mut logarithms = Vec::with_capacity(size);
-        let mut ends = Vec::with_capacity(cells.fibers());
+        let size: usize = (0..cells.fibers()).map(|q| features[cells.fold(q)].len()).sum();
+        let stride = size.div_ceil(most).max(1);
+        let mut logarithms = Vec::with_capacity(size.min(most));
+        let mut fibers = Vec::with_capacity(cells.fibers());
         for q in 0..cells.fibers() {
             let (code, events) = (fit.code(q), cells.hidden(q));
             let expected = |feature: u32| expected(fit.rows.row(feature as usize), code).max(LEAST).ln();
             let is_absent = |feature: &u32| events.binary_search_by_key(feature, |entry| entry.0).is_err();
             logarithms.extend(events.iter().map(|entry| expected(entry.0)));
             let start = logarithms.len();
-            logarithms.extend(features[cells.fold(q)].iter().copied().filter(is_absent).map(expected));
-            ends.push((start, logarithms.len()));
+            let all = &features[cells.fold(q)];
+            let absent = all.len() - events.len();
+            let first = q % stride.min(absent.max(1));
+            let sample = all.iter().copied().filter(is_absent).skip(first).step_by(stride);
+            logarithms.extend(sample.map(expected));
+            let end = logarithms.len();
+            fibers.push(HiddenFiber { start, end, weight: absent as f64 / (end - start).max(1) as f64 });
         }
-        Hidden { logarithms, ends }
+        Hidden { logarithms, fibers }
     }
 
-    /// For each fiber, its cells with events and those without.
-    fn fibers(&self) -> impl Iterator<Item = (&[f64], &[f64])> {
+    /// For each fiber, its cells with events, those without, and the weight of each of the latter.
+    fn fibers(&self) -> impl Iterator<Item = (&[f64], &[f64], f64)> {
         let mut first = 0;
-        self.ends.iter().map(move |&(start, end)| {
-            let fiber = (&self.logarithms[first..start], &self.logarithms[start..end]);
-            first = end;
-            fiber
+        self.fibers.iter().map(move |it| {
+            let cells = (&self.logarithms[first..it.start], &self.logarithms[it.start..it.end], it.weight);
+            first = it.end;
+            cells
         })
     }
 }
 
 /// For each fiber, the log-likelihood of the presence of events in its hidden cells, with the best b and c.
 fn score(cells: &HiddenCells, fit: Mixture) -> Vec<f64> {
-    let hidden = Hidden::new(cells, &fit);
+    let hidden = Hidden::new(cells, &fit, MOST_CELLS);
     drop(fit);
     let likelihood = |b: f64, c: f64| -> Vec<f64> {
         let rate = |l: &f64| (b * l + c).exp();
-        let fiber = |(present, absent): (&[f64], &[f64])| {
+        let fiber = |(present, absent, weight): (&[f64], &[f64], f64)| {
             let present: f64 = present.iter().map(|l| (-(-rate(l)).exp_m1()).max(LEAST).ln()).sum();
-            present - absent.iter().map(rate).sum::<f64>()
+            present - weight * absent.iter().map(rate).sum::<f64>()
         };
         hidden.fibers().map(fiber).collect()
     };
@@ -213,4 +233,40 @@ fn maximum(f: impl Fn(f64, f64) -> f64, start: (f64, f64)) -> (f64, f64) {
         }
     }
     at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::Place;
+
+    #[test]
+    fn a_sample_of_the_cells_without_events_stands_for_all() {
+        // Each fiber has events in every fourth feature, more of them in some fibers and features than in others.
+        let mut fibers = CountFibers::new(200);
+        for col in 0..60 {
+            let cells = (0..200).filter(|feature| (feature + col) % 4 == 0);
+            let column: Vec<(u32, f64)> =
+                cells.map(|feature| (feature, f64::from(1 + (feature * col) % 5))).collect();
+            fibers.fibers.push(&column);
+            fibers.places.push(Place { row: 0, col });
+        }
+        let cells = HiddenCells::rotation(&fibers, 0, 0);
+        let fit = Mixture::mean(&cells);
+        let sums = |most: usize| {
+            let hidden = Hidden::new(&cells, &fit, most);
+            let cell = |(present, absent, weight): (&[f64], &[f64], f64)| {
+                let absent: f64 = absent.iter().map(|l| l.exp()).sum();
+                (present.len(), weight * absent)
+            };
+            let fibers: Vec<(usize, f64)> = hidden.fibers().map(cell).collect();
+            let sums = fibers.iter().fold((0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+            (sums, hidden.logarithms.len() - sums.0)
+        };
+        let (all, absent) = sums(usize::MAX);
+        let (sampled, kept) = sums(200);
+        assert_eq!(all.0, sampled.0);
+        assert!(kept < absent / 4 && kept >= 60, "{kept} of {absent}");
+        assert!((sampled.1 / all.1 - 1.0).abs() < 0.05, "{} instead of {}", sampled.1, all.1);
+    }
 }
