@@ -1,6 +1,6 @@
 //! Cells of tensors, and the counts and sums of the events in them.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use ahash::{AHashMap, AHashSet};
 use serde::{Deserialize, Serialize};
 use tensornoodl::parallel::ExactSum;
 
@@ -22,14 +22,14 @@ pub(crate) struct Event {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Sums {
     pub(crate) cells: Cells,
-    pub(crate) averaged: FxHashSet<([u32; 3], u32)>,
+    pub(crate) averaged: AHashSet<([u32; 3], u32)>,
 }
 
 /// For each cell, the number of its events, or the sum of their values and their number.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Cells {
-    Counted(FxHashMap<Key, u64>),
-    Summed(FxHashMap<Key, (ExactSum, u64)>),
+    Counted(AHashMap<Key, u64>),
+    Summed(AHashMap<Key, (ExactSum, u64)>),
 }
 
 impl Cells {
@@ -77,10 +77,10 @@ impl Sums {
     /// Returns sums without events, for cells with the given kind of value.
     pub(crate) fn new(value: &Value) -> Sums {
         let cells = match value {
-            Value::Count => Cells::Counted(FxHashMap::default()),
-            Value::Sum(_) | Value::Mean(_) => Cells::Summed(FxHashMap::default()),
+            Value::Count => Cells::Counted(AHashMap::default()),
+            Value::Sum(_) | Value::Mean(_) => Cells::Summed(AHashMap::default()),
         };
-        Sums { cells, averaged: FxHashSet::default() }
+        Sums { cells, averaged: AHashSet::default() }
     }
 
     /// Adds a batch of events.

@@ -1,8 +1,12 @@
 //! Collects the labels of an axis: gives them ids in the order in which they come, and sorts them at the end.
+//!
+//! Tables come from strangers, so every map of this crate has a hasher with a random seed: nobody can choose labels that
+//! all have one hash. Results do not depend on the order of a map: ids are given in the order of the table, and labels
+//! and cells are sorted.
 
-use std::hash::{BuildHasher, Hash};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use ahash::AHashMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tensornoodl::Team;
@@ -23,11 +27,11 @@ pub(crate) struct Collector {
     /// Positions of the columns of the axis among the fields of a row.
     fields: Vec<usize>,
     /// Labels of a column.
-    labels: FxHashMap<Box<str>, u32>,
+    labels: AHashMap<Box<str>, u32>,
     /// Numbers of time units or bins.
-    numbers: FxHashMap<i64, u32>,
+    numbers: AHashMap<i64, u32>,
     /// Bits of the coordinates of the points of a grid.
-    points: FxHashMap<[u64; 2], u32>,
+    points: AHashMap<[u64; 2], u32>,
 }
 
 impl Collector {
@@ -36,9 +40,9 @@ impl Collector {
         Collector {
             axis,
             fields,
-            labels: FxHashMap::default(),
-            numbers: FxHashMap::default(),
-            points: FxHashMap::default(),
+            labels: AHashMap::default(),
+            numbers: AHashMap::default(),
+            points: AHashMap::default(),
         }
     }
 
@@ -112,7 +116,7 @@ impl Collector {
                 for (point, id) in &self.points {
                     cells[*id as usize] = grid.cell(point.map(f64::from_bits)) as u32;
                 }
-                self.points = FxHashMap::default();
+                self.points = AHashMap::default();
                 self.axis = Axis::Grid(grid);
                 new_ids = cells;
             }
@@ -202,27 +206,29 @@ impl Collector {
 /// Gives the distinct items of all ranks ids that are the same on all ranks. Returns the new ids of all items, and
 /// for each old id of this rank the new id.
 ///
-/// Each item is first sent to one rank, chosen by its hash, so that no rank receives an item from every other rank.
+/// Each item is first sent to one rank, chosen by its hash, so that no rank receives an item from every other rank. This
+/// hash has no random seed, because all ranks must choose the same rank.
 pub(crate) fn unite<T: Clone + Ord + Hash + Serialize + DeserializeOwned>(
     team: &dyn Team,
-    own: &FxHashMap<T, u32>,
-) -> (FxHashMap<T, u32>, Vec<u32>) {
+    own: &AHashMap<T, u32>,
+) -> (AHashMap<T, u32>, Vec<u32>) {
     let mut parcels: Vec<Vec<T>> = vec![Vec::new(); team.size()];
+    let hasher = BuildHasherDefault::<DefaultHasher>::default();
     for item in own.keys() {
-        let owner = FxBuildHasher.hash_one(item) % team.size() as u64;
+        let owner = hasher.hash_one(item) % team.size() as u64;
         parcels[owner as usize].push(item.clone());
     }
     let mut owned: Vec<T> = exchange(team, parcels).into_iter().flatten().collect();
     owned.sort_unstable();
     owned.dedup();
-    let all: FxHashMap<T, u32> = gather(team, owned).into_iter().flatten().zip(0..).collect();
+    let all: AHashMap<T, u32> = gather(team, owned).into_iter().flatten().zip(0..).collect();
     let mut new_ids = vec![0; own.len()];
     own.iter().for_each(|(item, id)| new_ids[*id as usize] = all[item]);
     (all, new_ids)
 }
 
 /// Returns the id of a label. A new label gets the next id.
-pub(crate) fn intern(labels: &mut FxHashMap<Box<str>, u32>, label: &str) -> u32 {
+pub(crate) fn intern(labels: &mut AHashMap<Box<str>, u32>, label: &str) -> u32 {
     if let Some(id) = labels.get(label) {
         return *id;
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
 use std::thread::{self, JoinHandle};
 
-use rustc_hash::FxHashMap;
+use ahash::AHashMap;
 use tensornoodl::parallel::{Solo, exchange};
 use tensornoodl::{Place, Team};
 
@@ -39,7 +39,7 @@ pub struct Counter {
     /// The filters, with the positions of their columns.
     filters: Vec<(Vec<usize>, Filter)>,
     /// Ids of the values of the column that is averaged over.
-    averaged_labels: FxHashMap<Box<str>, u32>,
+    averaged_labels: AHashMap<Box<str>, u32>,
     tally: Tally,
     /// Events that have not been added to the sums yet.
     batch: Vec<Event>,
@@ -88,7 +88,7 @@ impl Counter {
             value,
             average_over,
             filters,
-            averaged_labels: FxHashMap::default(),
+            averaged_labels: AHashMap::default(),
             tally: Tally::default(),
             batch: Vec::new(),
             adder: None,
@@ -249,7 +249,7 @@ impl Counter {
 
     /// Returns the value of each cell.
     fn values(&self, sums: Sums) -> Vec<(Key, f64)> {
-        let mut averaged: FxHashMap<[u32; 3], f64> = FxHashMap::default();
+        let mut averaged: AHashMap<[u32; 3], f64> = AHashMap::default();
         sums.averaged.iter().for_each(|(place, _)| *averaged.entry(*place).or_default() += 1.0);
         let mut cells = Vec::with_capacity(sums.cells.len());
         for (key, (sum, count)) in sums.cells.into_iter() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
+use ahash::AHashMap;
 use tensornoodl::{Place, Shape, Sparse, Tensor};
 
 use crate::count::cells::Key;
@@ -79,7 +79,7 @@ impl Events {
     /// Replaces the features by those of a model, in the order of the model. Leaves out the cells of all other
     /// features, and returns their number.
     pub fn align(&mut self, names: &[String]) -> usize {
-        let indices: FxHashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
+        let indices: AHashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
         let new_index: Vec<Option<u32>> =
             self.features.names.iter().map(|name| indices.get(name.as_str()).copied()).collect();
         let before = self.cells.len();
@@ -111,7 +111,7 @@ impl Events {
         let mut names: Vec<String> = [self.rows.names.as_slice(), &self.cols.names].concat();
         sort_labels(&mut names, |name| name);
         names.dedup();
-        let indices: FxHashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
+        let indices: AHashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
         let new_indices =
             |old: &Labels| -> Vec<u32> { old.names.iter().map(|name| indices[name.as_str()]).collect() };
         let (rows, cols) = (new_indices(&self.rows), new_indices(&self.cols));
@@ -135,7 +135,7 @@ impl Events {
     /// A label without a name stays. If several labels have the same name, the label is added to each of these names.
     pub fn name(&mut self, known: &BTreeMap<String, String>) {
         for labels in [&mut self.rows, &mut self.cols] {
-            let mut uses: FxHashMap<&str, usize> = FxHashMap::default();
+            let mut uses: AHashMap<&str, usize> = AHashMap::default();
             let named = |label: &String| known.get(label).map_or(label.clone(), Clone::clone);
             let names: Vec<String> = labels.names.iter().map(named).collect();
             names.iter().for_each(|name| *uses.entry(name).or_default() += 1);
