@@ -110,6 +110,16 @@ pub enum Error {
         /// The texts allowed.
         rule: String,
     },
+    /// The feature axis has too many labels without events.
+    #[error("{what}; at most {limit} labels are allowed: {remedy}")]
+    Stretched {
+        /// The file, the axis, and the value that stretches it.
+        what: String,
+        /// The largest number of labels allowed.
+        limit: usize,
+        /// What to do.
+        remedy: String,
+    },
     /// The file is damaged, or its format is not the one that its name says.
     #[error("{file} cannot be read as {format}: {what}")]
     Format {

@@ -40,6 +40,7 @@ pub use count::labels::{Labels, align};
 pub use count::lookup::Lookup;
 pub use count::query::{Query, Value};
 pub use count::recipe::{Action, Recipe};
+pub use count::stretch::{Far, Stretch};
 pub use count::table;
 pub use count::tally::Tally;
 pub use error::Error;

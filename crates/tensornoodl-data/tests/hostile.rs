@@ -327,7 +327,12 @@ fn a_huge_index_space_takes_no_memory() {
     // Features are dense, so a huge range of features is refused.
     fs::write(&path, "1 1 1 1\n1000000000 1 1 1\n").unwrap();
     let error = table::read(&path, array_query()).unwrap_err().to_string();
-    assert!(error.contains("at most 1000000 labels"), "{error}");
+    assert!(
+        error.contains(
+            "line 2: 1000000000 stretches bin(1,1) to more than 1000000 labels, of which 2 have events"
+        ),
+        "{error}"
+    );
 }
 
 #[test]
@@ -435,4 +440,58 @@ fn labels_of_one_hash_take_no_longer_than_others() {
     let others = time((0..count).map(|at| format!("{at:064}")).collect());
     let chosen = time(labels_of_one_hash(count));
     assert!(chosen < 50 * others.max(Duration::from_millis(20)), "{chosen:?} instead of {others:?}");
+}
+
+/// One wrong date must not make a long axis in silence.
+#[test]
+fn a_value_far_from_all_others_does_not_stretch_an_axis() {
+    let mut text = String::from("time,from,to\n");
+    (0..300).for_each(|at| text += &format!("2024-{:02}-{:02},a{},b\n", 1 + at % 12, 1 + at / 12, at % 7));
+    let path = place("stretch.csv");
+    let read = |more: &str, query: Query| {
+        fs::write(&path, format!("{text}{more}")).unwrap();
+        let read = table::read(&path, query);
+        read.map_err(|error| error.to_string().replace(&path.display().to_string(), "stretch.csv"))
+    };
+    let days = || query("day(time)", "from", "to");
+    let ordinary = read("", days()).unwrap();
+    assert_eq!((ordinary.shape().features, ordinary.stretch), (360, None));
+    let wrong = "1970-01-01,a1,b\n2024-07-01,a1,b\n1970-01-01,a2,b\n";
+    assert_eq!(
+        read(wrong, days()).unwrap_err(),
+        "stretch.csv, line 302: 1970-01-01 stretches day(time) to 20083 labels, of which 301 have events; the others \
+         are from 2024-01-01 to 2024-12-25; at most 10000 labels are allowed: leave such rows out with --where, take \
+         wider cells or bins, or allow them with --max-features 20083"
+    );
+    let allowed = Query { max_features: Some(20_083), ..days() };
+    let events = read(wrong, allowed).unwrap();
+    assert_eq!(events.shape().features, 20_083);
+    assert!(events.stretch.unwrap().words("t").starts_with("t, line 302: 1970-01-01 stretches"));
+    // Eight thousand years of days are beyond any limit.
+    let error = read("9999-01-01,a1,b\n", Query { max_features: Some(9_000_000), ..days() }).unwrap_err();
+    assert!(
+        error.contains("line 302: 9999-01-01 stretches day(time) to more than 1000000 labels"),
+        "{error}"
+    );
+    assert!(error.ends_with("take wider cells or bins"), "{error}");
+    // Months are few, so that a note is enough. Without events far from all others, the note names both ends.
+    let months = read(wrong, query("month(time)", "from", "to")).unwrap();
+    assert_eq!(months.shape().features, 660);
+    assert!(
+        months
+            .stretch
+            .unwrap()
+            .words("t")
+            .contains("of which 13 have events; the others are from 2024-01 to")
+    );
+    let ends = "1970-01-01,a1,b\n2078-01-01,a2,b\n";
+    let error = read(ends, days()).unwrap_err();
+    assert!(error.contains("they are from 1970-01-01 (line 302) to 2078-01-01 (line 303)"), "{error}");
+    // The limit holds for columns, too. Slots of a day never depend on the events.
+    let few = Query { max_features: Some(6), ..query("from", "time", "to") };
+    assert_eq!(
+        read("", few).unwrap_err(),
+        "\"from\" is given, it must be of at most 6 labels: fibers are dense"
+    );
+    assert_eq!(read("", query("slot(time,1s)", "from", "to")).unwrap().stretch, None);
 }

@@ -16,6 +16,7 @@ use crate::count::axis::{Axis, MAX_FEATURES};
 use crate::count::bins::{bin, label};
 use crate::count::grid::Grid;
 use crate::count::labels::sort_labels;
+use crate::count::stretch::{Far, Stretch, far_gap};
 use crate::error::Error;
 use crate::input::row::{At, bad_field, number};
 use crate::input::time::parse_time;
@@ -30,6 +31,8 @@ pub(crate) struct Collector {
     labels: AHashMap<Box<str>, u32>,
     /// Numbers of time units or bins.
     numbers: AHashMap<i64, u32>,
+    /// The first line of the table with each time unit or bin, by id.
+    lines: Vec<u64>,
     /// Bits of the coordinates of the points of a grid.
     points: AHashMap<[u64; 2], u32>,
 }
@@ -42,6 +45,7 @@ impl Collector {
             fields,
             labels: AHashMap::default(),
             numbers: AHashMap::default(),
+            lines: Vec::new(),
             points: AHashMap::default(),
         }
     }
@@ -100,7 +104,11 @@ impl Collector {
             }
         };
         let next = self.numbers.len() as u32;
-        Ok(Some(*self.numbers.entry(unit_or_bin).or_insert(next)))
+        let id = *self.numbers.entry(unit_or_bin).or_insert(next);
+        if id == next {
+            self.lines.push(at.line);
+        }
+        Ok(Some(id))
     }
 
     /// Takes in the labels of all ranks, and gives them ids that are the same on all ranks. The points of a grid
@@ -122,7 +130,14 @@ impl Collector {
             }
             _ if team.size() == 1 => return None,
             Axis::Column(_) => (self.labels, new_ids) = unite(team, &self.labels),
-            Axis::Time(..) | Axis::Bin(..) => (self.numbers, new_ids) = unite(team, &self.numbers),
+            Axis::Time(..) | Axis::Bin(..) => {
+                (self.numbers, new_ids) = unite(team, &self.numbers);
+                let own: Vec<(u32, u64)> = new_ids.iter().copied().zip(self.lines.drain(..)).collect();
+                self.lines = vec![u64::MAX; self.numbers.len()];
+                for (id, line) in gather(team, own).into_iter().flatten() {
+                    self.lines[id as usize] = line.min(self.lines[id as usize]);
+                }
+            }
         }
         Some(new_ids)
     }
@@ -142,12 +157,9 @@ impl Collector {
         bounds[0].0.is_finite().then_some(bounds)
     }
 
-    /// Returns the labels in order, and for each id its position among them. The labels of the feature axis have no
-    /// gaps.
-    ///
-    /// # Errors
-    /// [`Error::Axis`] if the feature axis has more than [`MAX_FEATURES`] labels.
-    pub(crate) fn finish(&self, used: &[bool], is_feature: bool) -> Result<(Vec<String>, Vec<u32>), Error> {
+    /// Returns the labels in order, and for each id its position among them. If `fill` is set, times and bins have no
+    /// gaps; of more than [`MAX_FEATURES`] labels, there are then some [`MAX_FEATURES`] + 1, which must be refused.
+    pub(crate) fn finish(&self, used: &[bool], fill: bool) -> (Vec<String>, Vec<u32>) {
         let mut positions = vec![0; self.len()];
         let names: Vec<String> = match &self.axis {
             Axis::Column(_) => {
@@ -159,11 +171,10 @@ impl Collector {
                 labels.into_iter().map(|(label, _)| label.to_owned()).collect()
             }
             Axis::Time(..) | Axis::Bin(..) => {
-                let used = || self.numbers.iter().filter(|(_, id)| used[**id as usize]);
-                let mut met: Vec<i64> = used().map(|(number, _)| *number).collect();
-                met.sort_unstable();
-                let all = if is_feature { self.without_gaps(&met) } else { met };
-                for (number, id) in used() {
+                let met = self.used_numbers(used);
+                let met: Vec<i64> = met.into_iter().map(|(number, _)| number).collect();
+                let all = if fill { self.without_gaps(&met) } else { met };
+                for (number, id) in &self.numbers {
                     positions[*id as usize] = all.binary_search(number).unwrap_or(0) as u32;
                 }
                 all.into_iter().map(|number| self.label(number)).collect()
@@ -173,17 +184,39 @@ impl Collector {
                 grid.labels()
             }
         };
-        if is_feature && names.len() > MAX_FEATURES {
-            return Err(Error::Axis {
-                text: self.axis.to_string(),
-                rule: format!("of at most {MAX_FEATURES} labels: fibers are dense"),
-            });
+        (names, positions)
+    }
+
+    /// Describes how far events are apart on an axis that has this many labels without gaps. None for axes whose labels
+    /// do not depend on how far events are apart.
+    pub(crate) fn stretch(&self, used: &[bool], labels: usize) -> Option<Stretch> {
+        if !self.axis.is_filled() {
+            return None;
         }
-        Ok((names, positions))
+        let met = self.used_numbers(used);
+        let numbers: Vec<i64> = met.iter().map(|(number, _)| *number).collect();
+        let name = |at: usize| self.label(numbers[at]);
+        let line = |at: usize| self.lines[met[at].1 as usize];
+        let last = met.len().checked_sub(1)?;
+        let far = far_gap(&numbers).map(|upper| {
+            let below = upper < met.len() - upper;
+            let (far, others) = if below { (0, upper..=last) } else { (last, 0..=upper - 1) };
+            Far { label: name(far), line: line(far), others: [name(*others.start()), name(*others.end())] }
+        });
+        let ends = [0, last].map(|at| (name(at), line(at)));
+        Some(Stretch { axis: self.axis.to_string(), labels, used: met.len(), ends, far })
+    }
+
+    /// Returns the numbers that are used, in order, with their ids.
+    fn used_numbers(&self, used: &[bool]) -> Vec<(i64, u32)> {
+        let all = self.numbers.iter().map(|(number, id)| (*number, *id));
+        let mut met: Vec<(i64, u32)> = all.filter(|(_, id)| used[*id as usize]).collect();
+        met.sort_unstable();
+        met
     }
 
     /// Returns all numbers from the first to the last of sorted numbers. If there are more than [`MAX_FEATURES`],
-    /// returns some [`MAX_FEATURES`] + 1 numbers instead, which [`Collector::finish`] refuses.
+    /// returns some [`MAX_FEATURES`] + 1 numbers instead.
     fn without_gaps(&self, sorted: &[i64]) -> Vec<i64> {
         let (first, last) = (sorted.first().copied().unwrap_or(0), sorted.last().copied().unwrap_or(0));
         match &self.axis {

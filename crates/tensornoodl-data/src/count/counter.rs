@@ -12,12 +12,14 @@ use ahash::AHashMap;
 use tensornoodl::parallel::{Solo, exchange};
 use tensornoodl::{Place, Team};
 
+use crate::count::axis::MAX_FEATURES;
 use crate::count::cells::{Cells, Event, Key, Sums};
 use crate::count::collector::{Collector, intern, unite};
 use crate::count::events::Events;
 use crate::count::filter::Filter;
 use crate::count::labels::Labels;
 use crate::count::query::{Query, Value};
+use crate::count::stretch::Stretch;
 use crate::count::tally::Tally;
 use crate::error::Error;
 use crate::input::row::{At, number};
@@ -224,7 +226,8 @@ impl Counter {
     /// Sorts the labels of all axes and returns the counted table. `file` is the name of the table in messages.
     ///
     /// # Errors
-    /// [`Error::NoEvents`] if no row counts, [`Error::Axis`] if the feature axis has too many labels.
+    /// [`Error::NoEvents`] if no row counts, [`Error::Stretched`] or [`Error::Axis`] if the feature axis has too many
+    /// labels.
     pub fn finish(mut self, file: &str) -> Result<Events, Error> {
         let sums = self.take_sums();
         let sums = self.distribute(sums);
@@ -233,7 +236,7 @@ impl Counter {
         if let Some(kept) = kept {
             cells.retain(|(key, _)| kept[key[1] as usize]);
         }
-        let mut labels = self.sort_labels(&mut cells)?;
+        let (mut labels, stretch) = self.sort_labels(&mut cells, file)?;
         cells.retain(|cell| cell.1 != 0.0);
         cells.sort_unstable_by_key(|cell| cell.0);
         self.add_tallies(file, cells.len())?;
@@ -244,7 +247,7 @@ impl Counter {
         let (features, cols, rows) = (next(), next(), next());
         let steps = self.query.step.is_some().then(next);
         let (row_groups, col_groups) = (Vec::new(), Vec::new());
-        Ok(Events { features, rows, cols, steps, row_groups, col_groups, tally: self.tally, cells })
+        Ok(Events { features, rows, cols, steps, row_groups, col_groups, tally: self.tally, stretch, cells })
     }
 
     /// Returns the value of each cell.
@@ -264,21 +267,50 @@ impl Counter {
         cells
     }
 
-    /// Returns the labels of each axis in order, and replaces the ids in all cells by positions among the labels.
-    fn sort_labels(&self, cells: &mut [(Key, f64)]) -> Result<Vec<Labels>, Error> {
+    /// Returns the labels of each axis in order, and replaces the ids in all cells by positions among the labels. Also
+    /// returns whether the feature axis is stretched.
+    fn sort_labels(
+        &self,
+        cells: &mut [(Key, f64)],
+        file: &str,
+    ) -> Result<(Vec<Labels>, Option<Stretch>), Error> {
         let first = 4 - self.axes.len();
-        let mut labels = Vec::new();
+        let (mut labels, mut stretch) = (Vec::new(), None);
         for (at, axis) in self.axes.iter().enumerate() {
             let mut used = vec![0; axis.len()];
             cells.iter().for_each(|(key, _)| used[key[first + at] as usize] = 1);
             self.team.max(&mut used);
             let used: Vec<bool> = used.iter().map(|used| *used > 0).collect();
             let is_feature = at == self.axes.len() - 1;
-            let (names, positions) = axis.finish(&used, is_feature)?;
+            let (names, positions) = axis.finish(&used, is_feature);
+            if is_feature {
+                stretch = self.check_features(axis.stretch(&used, names.len()), names.len(), file)?;
+            }
             cells.iter_mut().for_each(|(key, _)| key[first + at] = positions[key[first + at] as usize]);
             labels.push(Labels { axis: axis.axis.clone(), names });
         }
-        Ok(labels)
+        Ok((labels, stretch))
+    }
+
+    /// Checks the number of features. Returns the stretch of the axis if users should know it.
+    fn check_features(
+        &self,
+        stretch: Option<Stretch>,
+        features: usize,
+        file: &str,
+    ) -> Result<Option<Stretch>, Error> {
+        let usual = stretch.as_ref().map_or(MAX_FEATURES, |stretch| Stretch::limit(stretch.used));
+        let limit = self.query.max_features.unwrap_or(usual).min(MAX_FEATURES);
+        match stretch {
+            Some(stretch) if features > limit => {
+                Err(Error::Stretched { what: stretch.words(file), limit, remedy: stretch.remedy() })
+            }
+            None if features > limit => Err(Error::Axis {
+                text: self.query.feature.to_string(),
+                rule: format!("of at most {limit} labels: fibers are dense"),
+            }),
+            stretch => Ok(stretch.filter(Stretch::is_worth_a_word)),
+        }
     }
 
     /// Adds up the tallies of all ranks, and checks that there are any cells.

@@ -8,6 +8,7 @@ use tensornoodl::{Place, Shape, Sparse, Tensor};
 use crate::count::cells::Key;
 use crate::count::labels::{Labels, sort_labels};
 use crate::count::query::Query;
+use crate::count::stretch::Stretch;
 use crate::count::tally::Tally;
 use crate::error::Error;
 
@@ -28,6 +29,8 @@ pub struct Events {
     pub col_groups: Vec<String>,
     /// Numbers of rows of the table that were read and that were left out.
     pub tally: Tally,
+    /// How far apart the events are on the feature axis, if it has many more labels than have events.
+    pub stretch: Option<Stretch>,
     /// Indices (step, row, col, feature) and value of each cell that is not empty, sorted by the indices.
     pub(crate) cells: Vec<(Key, f64)>,
 }
@@ -95,13 +98,15 @@ impl Events {
         before - self.cells.len()
     }
 
-    /// Returns the query with the axes that were counted: a grid without bounds gets the bounds of the data.
+    /// Returns the query with the axes that were counted: a grid without bounds gets the bounds of the data. The limit of
+    /// the number of features is left out, because it has done its work.
     pub fn resolve(&self, query: Query) -> Query {
         Query {
             feature: self.features.axis.clone(),
             row: self.rows.axis.clone(),
             col: self.cols.axis.clone(),
             step: self.steps.as_ref().map(|steps| steps.axis.clone()),
+            max_features: None,
             ..query
         }
     }

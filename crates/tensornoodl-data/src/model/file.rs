@@ -384,6 +384,7 @@ mod tests {
             value: crate::Value::Count,
             average_over: None,
             keep_rows: None,
+            max_features: None,
             filters: Vec::new(),
             square: false,
             names: None,
