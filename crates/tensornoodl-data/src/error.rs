@@ -199,6 +199,18 @@ pub enum Error {
         /// Length in bytes that `rank` sees.
         bytes: u64,
     },
+    /// There is too little memory.
+    #[error(
+        "this needs about {:.1} GB of memory, {:.1} GB are free; take fewer rows, cols, patterns or features",
+        needed / 1e9,
+        free / 1e9
+    )]
+    Memory {
+        /// Number of bytes needed.
+        needed: f64,
+        /// Number of bytes that are free for this process.
+        free: f64,
+    },
     /// The operating system cannot write the file.
     #[error("cannot write {file}: {error}")]
     Write {

@@ -20,6 +20,7 @@ use crate::count::stretch::{Far, Stretch, far_gap};
 use crate::error::Error;
 use crate::input::row::{At, bad_field, number};
 use crate::input::time::parse_time;
+use crate::memory::Watch;
 
 /// The labels of an axis that have been met so far, with their ids.
 #[derive(Debug)]
@@ -35,7 +36,11 @@ pub(crate) struct Collector {
     lines: Vec<u64>,
     /// Bits of the coordinates of the points of a grid.
     points: AHashMap<[u64; 2], u32>,
+    watch: Watch,
 }
+
+/// Bytes that a label, a number or a point takes, besides the text of a label.
+const ENTRY: usize = 64;
 
 impl Collector {
     /// Creates a collector for an axis whose columns have the given positions among the fields of a row.
@@ -47,6 +52,7 @@ impl Collector {
             numbers: AHashMap::default(),
             lines: Vec::new(),
             points: AHashMap::default(),
+            watch: Watch::default(),
         }
     }
 
@@ -70,7 +76,8 @@ impl Collector {
     /// Returns the id of the label of a row, or none if the row lies outside a grid.
     ///
     /// # Errors
-    /// [`Error::Field`] if a field is not a number or a time where one is needed.
+    /// [`Error::Field`] if a field is not a number or a time where one is needed, [`Error::Memory`] if there are too many
+    /// labels.
     pub(crate) fn id(
         &mut self,
         fields: &[&str],
@@ -80,7 +87,7 @@ impl Collector {
         let field = self.fields[0];
         let (text, column) = (fields[field], &columns[field]);
         let unit_or_bin = match &self.axis {
-            Axis::Column(_) => return Ok(Some(intern(&mut self.labels, text.trim()))),
+            Axis::Column(_) => return intern(&mut self.labels, &mut self.watch, text.trim()).map(Some),
             Axis::Time(unit, _) => {
                 let rule = "a date such as 2018-12-16 or 2018-12-16 09:30";
                 unit.number(parse_time(text).ok_or_else(|| bad_field(text, column, at, rule))?)
@@ -100,13 +107,18 @@ impl Collector {
                 }
                 let next = self.points.len() as u32;
                 // Adding 0.0 turns -0.0 into 0.0, which has other bits.
-                return Ok(Some(*self.points.entry([x, y].map(|v| (v + 0.0).to_bits())).or_insert(next)));
+                let id = *self.points.entry([x, y].map(|v| (v + 0.0).to_bits())).or_insert(next);
+                if id == next {
+                    self.watch.grow(ENTRY)?;
+                }
+                return Ok(Some(id));
             }
         };
         let next = self.numbers.len() as u32;
         let id = *self.numbers.entry(unit_or_bin).or_insert(next);
         if id == next {
             self.lines.push(at.line);
+            self.watch.grow(ENTRY)?;
         }
         Ok(Some(id))
     }
@@ -261,11 +273,19 @@ pub(crate) fn unite<T: Clone + Ord + Hash + Serialize + DeserializeOwned>(
 }
 
 /// Returns the id of a label. A new label gets the next id.
-pub(crate) fn intern(labels: &mut AHashMap<Box<str>, u32>, label: &str) -> u32 {
+///
+/// # Errors
+/// [`Error::Memory`] if there are too many labels.
+pub(crate) fn intern(
+    labels: &mut AHashMap<Box<str>, u32>,
+    watch: &mut Watch,
+    label: &str,
+) -> Result<u32, Error> {
     if let Some(id) = labels.get(label) {
-        return *id;
+        return Ok(*id);
     }
+    watch.grow(ENTRY + label.len())?;
     let id = labels.len() as u32;
     labels.insert(label.into(), id);
-    id
+    Ok(id)
 }

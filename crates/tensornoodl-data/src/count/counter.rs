@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, SyncSender};
 use std::thread::{self, JoinHandle};
 
 use ahash::AHashMap;
-use tensornoodl::parallel::{Solo, exchange};
+use tensornoodl::parallel::{Solo, agree, exchange};
 use tensornoodl::{Place, Team};
 
 use crate::count::axis::MAX_FEATURES;
@@ -23,6 +23,7 @@ use crate::count::stretch::Stretch;
 use crate::count::tally::Tally;
 use crate::error::Error;
 use crate::input::row::{At, number};
+use crate::memory::{self, Watch};
 
 /// Counts rows of a table as they are pushed.
 #[derive(Debug)]
@@ -42,11 +43,12 @@ pub struct Counter {
     filters: Vec<(Vec<usize>, Filter)>,
     /// Ids of the values of the column that is averaged over.
     averaged_labels: AHashMap<Box<str>, u32>,
+    watch: Watch,
     tally: Tally,
     /// Events that have not been added to the sums yet.
     batch: Vec<Event>,
     /// A thread that adds batches to the sums, because finding a cell in memory takes as long as parsing a row.
-    adder: Option<(SyncSender<Vec<Event>>, JoinHandle<Sums>)>,
+    adder: Option<(SyncSender<Vec<Event>>, JoinHandle<Result<Sums, Error>>)>,
     team: Arc<dyn Team>,
     /// The rank that takes the next row, if every rank is given all rows.
     next_rank: Option<usize>,
@@ -91,6 +93,7 @@ impl Counter {
             average_over,
             filters,
             averaged_labels: AHashMap::default(),
+            watch: Watch::default(),
             tally: Tally::default(),
             batch: Vec::new(),
             adder: None,
@@ -118,7 +121,8 @@ impl Counter {
     /// Counts one row of the table. A field without a value is empty.
     ///
     /// # Errors
-    /// [`Error::Field`] if a field is not a number or a time where one is needed.
+    /// [`Error::Field`] if a field is not a number or a time where one is needed, [`Error::Memory`] if the labels or the
+    /// cells do not fit into memory.
     ///
     /// # Panics
     /// If there are fewer fields than [`Counter::columns`].
@@ -154,42 +158,48 @@ impl Counter {
             None => 1.0,
             Some(field) => number(fields[field], &self.columns[field], at)?,
         };
-        let averaged = self.average_over.map(|field| intern(&mut self.averaged_labels, fields[field]));
+        let averaged = match self.average_over {
+            Some(field) => Some(intern(&mut self.averaged_labels, &mut self.watch, fields[field])?),
+            None => None,
+        };
         self.batch.push(Event { cell, value, averaged });
         if self.batch.len() == BATCH {
-            self.send_batch();
+            self.send_batch()?;
         }
         Ok(())
     }
 
     /// Sends the batch to the thread that adds it to the sums.
-    fn send_batch(&mut self) {
+    fn send_batch(&mut self) -> Result<(), Error> {
         let mut sums = Sums::new(&self.query.value);
         let (sender, _) = self.adder.get_or_insert_with(|| {
             let (sender, batches) = mpsc::sync_channel::<Vec<Event>>(4);
             let add = move || {
-                batches.into_iter().for_each(|batch| sums.add(batch));
-                sums
+                batches.into_iter().try_for_each(|batch| sums.add(batch))?;
+                Ok(sums)
             };
             (sender, thread::spawn(add))
         });
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
-        // Sending fails only if the thread has panicked. `take_sums` resumes that panic.
-        let _ = sender.send(batch);
+        match sender.send(batch) {
+            Ok(()) => Ok(()),
+            // The thread has ended with an error, or has panicked. `take_sums` resumes that panic.
+            Err(_) => self.take_sums().map(|_| ()),
+        }
     }
 
     /// Returns the sums of all events of this rank.
-    fn take_sums(&mut self) -> Sums {
+    fn take_sums(&mut self) -> Result<Sums, Error> {
         let batch = std::mem::take(&mut self.batch);
         let mut sums = match self.adder.take() {
             Some((sender, adder)) => {
                 drop(sender);
-                adder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                adder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?
             }
             None => Sums::new(&self.query.value),
         };
-        sums.add(batch);
-        sums
+        sums.add(batch)?;
+        Ok(sums)
     }
 
     /// Agrees with the other ranks on the ids of all labels, and sends each cell to the rank that owns its place.
@@ -226,10 +236,12 @@ impl Counter {
     /// Sorts the labels of all axes and returns the counted table. `file` is the name of the table in messages.
     ///
     /// # Errors
-    /// [`Error::NoEvents`] if no row counts, [`Error::Stretched`] or [`Error::Axis`] if the feature axis has too many
+    /// [`Error::NoEvents`] if no row counts, [`Error::Memory`] if the cells do not fit into memory, [`Error::Stretched`] or [`Error::Axis`] if the feature axis has too many
     /// labels.
     pub fn finish(mut self, file: &str) -> Result<Events, Error> {
-        let sums = self.take_sums();
+        let team = Arc::clone(&self.team);
+        let fits = |sums: &Sums| memory::check((sums.cells.len() * size_of::<(Key, f64)>()) as f64);
+        let sums = agree(&*team, self.take_sums().and_then(|sums| fits(&sums).map(|()| sums)))?;
         let sums = self.distribute(sums);
         let kept = self.kept_rows(&sums.cells);
         let mut cells = self.values(sums);
