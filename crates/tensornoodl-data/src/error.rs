@@ -201,7 +201,7 @@ pub enum Error {
     },
     /// There is too little memory.
     #[error(
-        "this needs about {:.1} GB of memory, {:.1} GB are free; take fewer rows, cols, patterns or features",
+        "this needs about {:.2} GB of memory, {:.2} GB are free; take fewer rows, cols, patterns or features",
         needed / 1e9,
         free / 1e9
     )]

@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn what_no_machine_has_is_refused() {
         assert!(
-            check(1e18).unwrap_err().to_string().starts_with("this needs about 1000000000.0 GB of memory")
+            check(1e18).unwrap_err().to_string().starts_with("this needs about 1000000000.00 GB of memory")
         );
         assert!(check(1e6).is_ok());
     }

@@ -281,6 +281,16 @@ fn hostile_headers_are_refused_early() {
         says(&array("<f8", false, &huge.replace('0', "000"), b"")),
         "its header declares more entries than a file can hold"
     );
+    // The same in an archive, whose size says nothing about the size of its arrays.
+    let in_archive = |name: &str, shape: &str| (format!("{name}.npy"), array("<f8", false, shape, &[0; 80]));
+    let (fibers, places) =
+        (in_archive("fibers", "1000000000000, 3"), in_archive("places", "1000000000000, 2"));
+    for files in [vec![in_archive("a", huge)], vec![fibers, places]] {
+        let files: Vec<(&str, Vec<u8>)> =
+            files.iter().map(|(name, content)| (name.as_str(), content.clone())).collect();
+        let error = self::says("x.npz", &archive(&files), array_query());
+        assert!(error.ends_with("it ends in the middle"), "{error}");
+    }
     let no_header = "it does not start with the header of a NumPy array";
     for (bracket, message) in
         [("{", no_header), ("(", no_header), ("[", "its entries are records, they must be numbers")]

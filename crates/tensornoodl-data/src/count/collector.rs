@@ -276,14 +276,21 @@ pub(crate) fn unite<T: Clone + Ord + Hash + Serialize + DeserializeOwned>(
 ///
 /// # Errors
 /// [`Error::Memory`] if there are too many labels.
+#[inline]
 pub(crate) fn intern(
     labels: &mut AHashMap<Box<str>, u32>,
     watch: &mut Watch,
     label: &str,
 ) -> Result<u32, Error> {
-    if let Some(id) = labels.get(label) {
-        return Ok(*id);
+    match labels.get(label) {
+        Some(id) => Ok(*id),
+        None => add(labels, watch, label),
     }
+}
+
+/// Adds a new label. It is a function of its own, because most labels are known.
+#[cold]
+fn add(labels: &mut AHashMap<Box<str>, u32>, watch: &mut Watch, label: &str) -> Result<u32, Error> {
     watch.grow(ENTRY + label.len())?;
     let id = labels.len() as u32;
     labels.insert(label.into(), id);

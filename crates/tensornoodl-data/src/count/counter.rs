@@ -48,11 +48,14 @@ pub struct Counter {
     /// Events that have not been added to the sums yet.
     batch: Vec<Event>,
     /// A thread that adds batches to the sums, because finding a cell in memory takes as long as parsing a row.
-    adder: Option<(SyncSender<Vec<Event>>, JoinHandle<Result<Sums, Error>>)>,
+    adder: Option<Adder>,
     team: Arc<dyn Team>,
     /// The rank that takes the next row, if every rank is given all rows.
     next_rank: Option<usize>,
 }
+
+/// A thread that adds batches to sums, and where it takes them from.
+type Adder = (SyncSender<Vec<Event>>, JoinHandle<Result<Sums, Error>>);
 
 /// Number of events of a batch.
 const BATCH: usize = 1 << 12;
