@@ -102,7 +102,10 @@ fn cells_of_time_and_slots_have_no_gaps() {
     // Twelve days have more than a million seconds.
     let far = text.replace("2009-10-02", "2009-10-13");
     let error = read(&far, query("every(t,1s)", "a", "b")).unwrap_err().to_string();
-    assert!(error.contains("2009-10-13 08:40:00 stretches every(t,1s) to more than 1000000 labels"), "{error}");
+    assert!(
+        error.contains("2009-10-13 08:40:00 stretches every(t,1s) to more than 1000000 labels"),
+        "{error}"
+    );
     let allowed = Query { max_features: Some(600_000), ..query("every(t,2s)", "a", "b") };
     assert_eq!(read(&far, allowed).unwrap().features.names.len(), 518_361);
 }
