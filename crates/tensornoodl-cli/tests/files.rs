@@ -372,3 +372,24 @@ fn a_wrong_date_does_not_make_thousands_of_features() {
     assert!(noted.status.success() && stderr(&noted).contains("1970-01 stretches month(time) to 654 labels"));
     assert_eq!(stats("day", "--max-features 0").status.code(), Some(2));
 }
+
+/// Similar rows are found without a number for each row, pattern and step: here they would take 320 MB.
+#[test]
+#[cfg(target_os = "linux")]
+fn similar_rows_of_a_long_stream_take_little_memory() {
+    let folder = folder("similar_rows_of_a_long_stream_take_little_memory");
+    let mut text = String::from("kind,from,to,step\n");
+    for at in 0..40_000_usize {
+        for kind in [at % 3, (at + 1) % 3] {
+            text += &format!("{},p{},q{},{}\n", 3 * (at % 2) + kind, at % 20_000, at * 7 % 50, at / 40);
+        }
+    }
+    let (table, model) = (folder.join("t.csv"), folder.join("m.safetensors"));
+    fs::write(&table, text).unwrap();
+    let axes = "--feature kind --row from --col to --step step --patterns 2";
+    let learned = noodl(&format!("learn {} {axes} --quiet -o {}", table.display(), model.display()));
+    assert!(learned.status.success(), "{}", stderr(&learned));
+    let shown = limited(300_000, &format!("show {} --like p1", model.display()));
+    assert!(shown.status.success(), "{}", stderr(&shown));
+    assert_eq!(stdout(&shown).lines().count(), 5);
+}
