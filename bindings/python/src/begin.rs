@@ -44,6 +44,7 @@ pub(crate) fn new_card(tensor: &Tensor, events: Option<&Events>) -> Card {
         value,
         average_over,
         keep_rows: None,
+        max_features: None,
         filters: Vec::new(),
         square: false,
         names: None,

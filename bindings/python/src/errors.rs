@@ -1,6 +1,6 @@
 //! Errors of the crates below as Python exceptions.
 
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 pyo3::create_exception!(tensornoodl._core, NoPattern, PyValueError, "No pattern was found in the data.");
@@ -8,8 +8,8 @@ pyo3::create_exception!(tensornoodl._core, NoPattern, PyValueError, "No pattern 
 /// Message of [`NoPattern`]. It names the parameter as Python spells it.
 const NO_PATTERN: &str = "no pattern is clearer than chance in the majority of five searches; use n_patterns=N to accept the N strongest";
 
-/// Converts an error: files that cannot be read or written become an `OSError`, everything else a `ValueError` with
-/// the message that the program `noodl` shows.
+/// Converts an error: files that cannot be read or written become an `OSError`, too little memory becomes a
+/// `MemoryError`, everything else a `ValueError` with the message that the program `noodl` shows.
 pub(crate) fn py_error(error: impl Into<tensornoodl_data::Error>) -> PyErr {
     use tensornoodl_data::Error;
     match error.into() {
@@ -25,6 +25,13 @@ pub(crate) fn py_error(error: impl Into<tensornoodl_data::Error>) -> PyErr {
         }
         Error::NotACount { value, feature, row, col } => {
             not_a_count(&format!("the cell of feature {feature:?}, row {row:?}, col {col:?}"), value)
+        }
+        error @ Error::Memory { .. } => PyMemoryError::new_err(error.to_string()),
+        // It names the parameters as Python spells them.
+        error @ Error::Stretched { .. } => {
+            let text =
+                error.to_string().replace("--max-features ", "max_features=").replace("--where", "where=");
+            PyValueError::new_err(text)
         }
         other => PyValueError::new_err(other.to_string()),
     }

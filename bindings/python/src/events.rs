@@ -49,7 +49,7 @@ impl LabelMap {
 /// Count the events of a table into a stream of tensors.
 #[pyfunction]
 #[pyo3(signature = (source, *, feature, row, col, step=None, value="count", filters=Vec::new(), average_over=None, keep_rows=None,
-                    square=false, names=None, groups=None))]
+                    max_features=None, square=false, names=None, groups=None))]
 #[expect(clippy::too_many_arguments, reason = "they are named in Python")]
 pub(crate) fn from_events(
     py: Python<'_>,
@@ -62,6 +62,7 @@ pub(crate) fn from_events(
     filters: Vec<String>,
     average_over: Option<String>,
     keep_rows: Option<usize>,
+    max_features: Option<usize>,
     square: bool,
     names: Option<LabelMap>,
     groups: Option<LabelMap>,
@@ -75,6 +76,7 @@ pub(crate) fn from_events(
             value: value.parse()?,
             average_over,
             keep_rows,
+            max_features,
             filters: filters.iter().map(|filter| filter.parse()).collect::<Result<_, _>>()?,
             square,
             names: None,

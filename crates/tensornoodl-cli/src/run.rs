@@ -54,7 +54,7 @@ fn refuse<P: Program>(sentence: &str) -> ExitCode {
 
 fn exit_code(error: &anyhow::Error) -> u8 {
     match error.downcast_ref() {
-        Some(DataError::Write { .. }) => return 1,
+        Some(DataError::Write { .. } | DataError::Memory { .. }) => return 1,
         Some(DataError::Axis { .. } | DataError::Action(_)) => return 2,
         _ => {}
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tensornoodl_data::{Axis, Error, Events, Filter, Lookup, Query, Value, table};
 
+use crate::output::note;
 use crate::program::wrong;
 
 /// The options that all commands with a table share.
@@ -38,6 +39,10 @@ pub struct TableArgs {
     /// Keep only the N rows with the most events; N is at least 1.
     #[arg(long, value_name = "N")]
     keep_rows: Option<usize>,
+    /// Allow at most N features; more are refused. Times and bins also have the labels between those with events
+    /// [default: 1000000; for times and bins 10000, or 10 times the number of labels with events if that is more].
+    #[arg(long, value_name = "N")]
+    max_features: Option<usize>,
     /// Use only events that meet this condition, such as type=to, points>=2 or from!=@to (@ marks a column); may be
     /// given several times.
     #[arg(long = "where", value_name = "FILTER")]
@@ -63,11 +68,14 @@ impl TableArgs {
     /// Returns what to count in the table.
     ///
     /// # Errors
-    /// If an axis, a filter or a value cannot be parsed, an axis is missing, or `--keep-rows` is 0.
+    /// If an axis, a filter or a value cannot be parsed, an axis is missing, or `--keep-rows` or `--max-features` is 0.
     pub fn query(&self) -> Result<Query, Error> {
         let keep_rows = self.keep_rows;
         if keep_rows == Some(0) {
             return Err(wrong("keep_rows", 0, "at least 1").into());
+        }
+        if self.max_features == Some(0) {
+            return Err(wrong("max_features", 0, "at least 1").into());
         }
         let [feature, row, col] = self.axes()?;
         let value = if self.is_array() { "sum(value)" } else { "count" };
@@ -79,6 +87,7 @@ impl TableArgs {
             value: self.value.as_deref().unwrap_or(value).parse::<Value>()?,
             average_over: self.average_over.clone(),
             keep_rows,
+            max_features: self.max_features,
             filters: self.filters.iter().map(|filter| filter.parse::<Filter>()).collect::<Result<_, _>>()?,
             square: self.square,
             names: self.names.as_deref().map(str::parse).transpose()?,
@@ -139,6 +148,18 @@ impl TableArgs {
             inputs.push(text.parse::<Lookup>()?.path().to_owned());
         }
         Ok(inputs)
+    }
+
+    /// Says on stderr if the feature axis is much longer than the events need, and that learning takes this many bytes of
+    /// memory.
+    pub fn note_stretch(&self, events: &Events, bytes: f64) {
+        if let Some(stretch) = &events.stretch {
+            note(&format!(
+                "{}; learning takes about {:.1} GB of memory",
+                stretch.words(&self.name()),
+                bytes / 1e9
+            ));
+        }
     }
 
     /// Reads and counts the table.

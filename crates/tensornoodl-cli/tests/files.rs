@@ -5,7 +5,7 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -310,4 +310,86 @@ fn a_page_can_leave_out_labels_that_it_does_not_show() {
     assert_eq!(labels("all.html"), 600);
     assert!((1..200).contains(&labels("shown.html")), "{}", labels("shown.html"));
     assert_eq!(labels("learned.html"), labels("shown.html"));
+}
+
+/// Runs `noodl` in an address space of this many kibibytes.
+#[cfg(target_os = "linux")]
+fn limited(kibibytes: usize, args: &str) -> std::process::Output {
+    let command = format!("ulimit -v {kibibytes}; exec {} {args}", program("noodl").display());
+    Command::new("sh").args(["-c", &command]).output().unwrap()
+}
+
+/// A small file that unpacks to more than memory holds ends in a message, while it is read: 16 million entries are one, in
+/// an archive of a few kilobytes.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_limit_of_memory_ends_in_a_message() {
+    let folder = folder("a_limit_of_memory_ends_in_a_message");
+    let path = folder.join("ones.npz");
+    let mut archive = ndarray_npy::NpzWriter::new_compressed(fs::File::create(&path).unwrap());
+    archive.add_array("ones", &ndarray::Array3::<u8>::ones((256, 256, 256))).unwrap();
+    archive.finish().unwrap();
+    assert!(fs::metadata(&path).unwrap().len() < 100_000);
+    let ended = limited(1_000_000, &format!("stats {}", path.display()));
+    assert_eq!(ended.status.code(), Some(1), "{}", stderr(&ended));
+    let text = stderr(&ended);
+    assert!(text.starts_with("noodl: this needs about ") && text.contains(" GB are free"), "{text}");
+    // The labels of a table take memory, too.
+    let path = folder.join("labels.csv");
+    let mut file = std::io::BufWriter::new(fs::File::create(&path).unwrap());
+    writeln!(file, "kind,from,to").unwrap();
+    (0..400_000).for_each(|at| writeln!(file, "x,{at:0500},b").unwrap());
+    file.flush().unwrap();
+    let args = format!("stats {} --feature kind --row from --col to", path.display());
+    let ended = limited(400_000, &args);
+    assert_eq!(ended.status.code(), Some(1), "{}", stderr(&ended));
+    assert!(stderr(&ended).starts_with("noodl: this needs about "), "{}", stderr(&ended));
+    assert!(limited(4_000_000, &args).status.success());
+}
+
+/// One wrong date among others is named before any work, and a flag allows it.
+#[test]
+fn a_wrong_date_does_not_make_thousands_of_features() {
+    let folder = folder("a_wrong_date_does_not_make_thousands_of_features");
+    let table = calls(&folder);
+    let text = fs::read_to_string(&table).unwrap() + "1970-01-01 00:00,p00,p01\n";
+    fs::write(&table, text).unwrap();
+    let stats = |axis: &str, more: &str| {
+        noodl(&format!("stats {} --feature {axis}(time) --row from --col to {more}", table.display()))
+    };
+    let refused = stats("day", "");
+    assert_eq!(refused.status.code(), Some(3));
+    let text = stderr(&refused);
+    assert!(text.contains("line 3002: 1970-01-01 stretches day(time) to 19903 labels"), "{text}");
+    assert!(text.contains("the others are from 2024-01-01 to 2024-06-28"), "{text}");
+    assert!(text.contains("--max-features 19903"), "{text}");
+    let allowed = stats("day", "--max-features 19903");
+    assert!(allowed.status.success());
+    assert!(stderr(&allowed).contains("learning takes about 15."), "{}", stderr(&allowed));
+    assert!(stats("day", "--where time>=2024").status.success());
+    // A short axis is used, with a note.
+    let noted = stats("month", "");
+    assert!(noted.status.success() && stderr(&noted).contains("1970-01 stretches month(time) to 654 labels"));
+    assert_eq!(stats("day", "--max-features 0").status.code(), Some(2));
+}
+
+/// Similar rows are found without a number for each row, pattern and step: here they would take 320 MB.
+#[test]
+#[cfg(target_os = "linux")]
+fn similar_rows_of_a_long_stream_take_little_memory() {
+    let folder = folder("similar_rows_of_a_long_stream_take_little_memory");
+    let mut text = String::from("kind,from,to,step\n");
+    for at in 0..40_000_usize {
+        for kind in [at % 3, (at + 1) % 3] {
+            text += &format!("{},p{},q{},{}\n", 3 * (at % 2) + kind, at % 20_000, at * 7 % 50, at / 40);
+        }
+    }
+    let (table, model) = (folder.join("t.csv"), folder.join("m.safetensors"));
+    fs::write(&table, text).unwrap();
+    let axes = "--feature kind --row from --col to --step step --patterns 2";
+    let learned = noodl(&format!("learn {} {axes} --quiet -o {}", table.display(), model.display()));
+    assert!(learned.status.success(), "{}", stderr(&learned));
+    let shown = limited(300_000, &format!("show {} --like p1", model.display()));
+    assert!(shown.status.success(), "{}", stderr(&shown));
+    assert_eq!(stdout(&shown).lines().count(), 5);
 }

@@ -163,8 +163,10 @@ fn check_refuses_what_is_wrong() {
     fs::write(&path, "1 1 1 1\n1 1 1 inf\n").unwrap();
     wrong("check FILE", 3, "line 2: the value is \"inf\"");
     fs::write(&path, "1 1 1 1\n4294967294 2 1 1\n").unwrap();
-    wrong("check FILE", 2, "at most 1000000 labels");
+    wrong("check FILE", 3, "4294967294 stretches bin(1,1) to more than 1000000 labels");
     fs::write(&path, "1 1 1 1\n500000 2 1 1\n").unwrap();
+    wrong("check FILE", 3, "allow them with --max-features 500000");
+    fs::write(&path, (1..=500_000).map(|at| format!("{at} 2 1 1\n")).collect::<String>()).unwrap();
     wrong("check FILE", 1, "GB of memory");
     fs::write(&path, "2 1 1 -1\n1 1 2 3\n").unwrap();
     wrong("check FILE --recipe log2", 3, "log2 met the value -1");

@@ -42,6 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         value: Value::Sum("value".into()),
         average_over: None,
         keep_rows: None,
+        max_features: None,
         filters: Vec::new(),
         square: false,
         names: None,

@@ -110,6 +110,16 @@ pub enum Error {
         /// The texts allowed.
         rule: String,
     },
+    /// The feature axis has too many labels without events.
+    #[error("{what}; at most {limit} labels are allowed: {remedy}")]
+    Stretched {
+        /// The file, the axis, and the value that stretches it.
+        what: String,
+        /// The largest number of labels allowed.
+        limit: usize,
+        /// What to do.
+        remedy: String,
+    },
     /// The file is damaged, or its format is not the one that its name says.
     #[error("{file} cannot be read as {format}: {what}")]
     Format {
@@ -188,6 +198,18 @@ pub enum Error {
         rank: usize,
         /// Length in bytes that `rank` sees.
         bytes: u64,
+    },
+    /// There is too little memory.
+    #[error(
+        "this needs about {:.2} GB of memory, {:.2} GB are free; take fewer rows, cols, patterns or features",
+        needed / 1e9,
+        free / 1e9
+    )]
+    Memory {
+        /// Number of bytes needed.
+        needed: f64,
+        /// Number of bytes that are free for this process.
+        free: f64,
     },
     /// The operating system cannot write the file.
     #[error("cannot write {file}: {error}")]

@@ -22,12 +22,13 @@
 
 #![forbid(unsafe_code)]
 
-// From the bottom to the top: error, files, lock, input, count, model. A module imports only from modules below it.
+// From the bottom to the top: error, memory, files, lock, input, count, model. A module imports only from modules below it.
 mod count;
 mod error;
 pub mod files;
 mod input;
 mod lock;
+pub mod memory;
 mod model;
 
 pub use count::axis::Axis;
@@ -40,6 +41,7 @@ pub use count::labels::{Labels, align};
 pub use count::lookup::Lookup;
 pub use count::query::{Query, Value};
 pub use count::recipe::{Action, Recipe};
+pub use count::stretch::{Far, Stretch};
 pub use count::table;
 pub use count::tally::Tally;
 pub use error::Error;

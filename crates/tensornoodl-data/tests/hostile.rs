@@ -6,6 +6,7 @@ mod common;
 
 use std::fs;
 use std::io::Write;
+use std::time::{Duration, Instant};
 
 use common::{array_query, parquet_file, place, query};
 use tensornoodl_data::{Query, Value, table};
@@ -280,6 +281,16 @@ fn hostile_headers_are_refused_early() {
         says(&array("<f8", false, &huge.replace('0', "000"), b"")),
         "its header declares more entries than a file can hold"
     );
+    // The same in an archive, whose size says nothing about the size of its arrays.
+    let in_archive = |name: &str, shape: &str| (format!("{name}.npy"), array("<f8", false, shape, &[0; 80]));
+    let (fibers, places) =
+        (in_archive("fibers", "1000000000000, 3"), in_archive("places", "1000000000000, 2"));
+    for files in [vec![in_archive("a", huge)], vec![fibers, places]] {
+        let files: Vec<(&str, Vec<u8>)> =
+            files.iter().map(|(name, content)| (name.as_str(), content.clone())).collect();
+        let error = self::says("x.npz", &archive(&files), array_query());
+        assert!(error.ends_with("it ends in the middle"), "{error}");
+    }
     let no_header = "it does not start with the header of a NumPy array";
     for (bracket, message) in
         [("{", no_header), ("(", no_header), ("[", "its entries are records, they must be numbers")]
@@ -326,7 +337,12 @@ fn a_huge_index_space_takes_no_memory() {
     // Features are dense, so a huge range of features is refused.
     fs::write(&path, "1 1 1 1\n1000000000 1 1 1\n").unwrap();
     let error = table::read(&path, array_query()).unwrap_err().to_string();
-    assert!(error.contains("at most 1000000 labels"), "{error}");
+    assert!(
+        error.contains(
+            "line 2: 1000000000 stretches bin(1,1) to more than 1000000 labels, of which 2 have events"
+        ),
+        "{error}"
+    );
 }
 
 #[test]
@@ -393,4 +409,99 @@ fn checksums_of_parquet_pages_are_verified() {
         assert!(by_checksum > 4 * (end - footer), "{by_checksum}");
         assert_eq!(other, 0, "{name}");
     }
+}
+
+/// Returns labels of 64 bytes that have the same hash for the hasher of the crate `rustc-hash`, version 2.
+///
+/// It mixes pieces of 16 bytes in turn into two states, as the folded product of state ^ first half and a function of the
+/// second half. If the first half of the third piece is the state, the product is 0, whatever the second half is.
+fn labels_of_one_hash(count: usize) -> Vec<String> {
+    let half = |text: &str| u64::from_le_bytes(text.as_bytes().try_into().unwrap());
+    let state = |first: &str| {
+        let product = u128::from(0x243f_6a88_85a3_08d3 ^ half(&first[..8]))
+            * u128::from(0xa409_3822_299f_31d0 ^ half(&first[8..]));
+        product as u64 ^ (product >> 64) as u64
+    };
+    // The state must be text that needs no quotes in CSV.
+    let found = (0_u64..).find_map(|at| {
+        let first = format!("{at:016}");
+        let bytes = state(&first).to_le_bytes();
+        let is_plain = bytes.iter().all(u8::is_ascii_alphanumeric);
+        is_plain.then(|| first + &"-".repeat(16) + &String::from_utf8_lossy(&bytes))
+    });
+    let start = found.unwrap();
+    (0..count).map(|at| format!("{start}{at:08}{}", "-".repeat(16))).collect()
+}
+
+/// Nobody can choose labels that make reading slow: the hasher has a random seed.
+#[test]
+fn labels_of_one_hash_take_no_longer_than_others() {
+    let time = |labels: Vec<String>| {
+        let mut text = String::from("hour,who,with\n");
+        labels.iter().for_each(|label| text += &format!("1,{label},{label}\n"));
+        let path = place("labels.csv");
+        fs::write(&path, text).unwrap();
+        let begun = Instant::now();
+        let events = table::read(&path, query("hour", "who", "with")).unwrap();
+        assert_eq!(events.shape().rows, labels.len());
+        begun.elapsed()
+    };
+    let count = 40_000;
+    let others = time((0..count).map(|at| format!("{at:064}")).collect());
+    let chosen = time(labels_of_one_hash(count));
+    assert!(chosen < 50 * others.max(Duration::from_millis(20)), "{chosen:?} instead of {others:?}");
+}
+
+/// One wrong date must not make a long axis in silence.
+#[test]
+fn a_value_far_from_all_others_does_not_stretch_an_axis() {
+    let mut text = String::from("time,from,to\n");
+    (0..300).for_each(|at| text += &format!("2024-{:02}-{:02},a{},b\n", 1 + at % 12, 1 + at / 12, at % 7));
+    let path = place("stretch.csv");
+    let read = |more: &str, query: Query| {
+        fs::write(&path, format!("{text}{more}")).unwrap();
+        let read = table::read(&path, query);
+        read.map_err(|error| error.to_string().replace(&path.display().to_string(), "stretch.csv"))
+    };
+    let days = || query("day(time)", "from", "to");
+    let ordinary = read("", days()).unwrap();
+    assert_eq!((ordinary.shape().features, ordinary.stretch), (360, None));
+    let wrong = "1970-01-01,a1,b\n2024-07-01,a1,b\n1970-01-01,a2,b\n";
+    assert_eq!(
+        read(wrong, days()).unwrap_err(),
+        "stretch.csv, line 302: 1970-01-01 stretches day(time) to 20083 labels, of which 301 have events; the others \
+         are from 2024-01-01 to 2024-12-25; at most 10000 labels are allowed: leave such rows out with --where, take \
+         wider cells or bins, or allow them with --max-features 20083"
+    );
+    let allowed = Query { max_features: Some(20_083), ..days() };
+    let events = read(wrong, allowed).unwrap();
+    assert_eq!(events.shape().features, 20_083);
+    assert!(events.stretch.unwrap().words("t").starts_with("t, line 302: 1970-01-01 stretches"));
+    // Eight thousand years of days are beyond any limit.
+    let error = read("9999-01-01,a1,b\n", Query { max_features: Some(9_000_000), ..days() }).unwrap_err();
+    assert!(
+        error.contains("line 302: 9999-01-01 stretches day(time) to more than 1000000 labels"),
+        "{error}"
+    );
+    assert!(error.ends_with("take wider cells or bins"), "{error}");
+    // Months are few, so that a note is enough. Without events far from all others, the note names both ends.
+    let months = read(wrong, query("month(time)", "from", "to")).unwrap();
+    assert_eq!(months.shape().features, 660);
+    assert!(
+        months
+            .stretch
+            .unwrap()
+            .words("t")
+            .contains("of which 13 have events; the others are from 2024-01 to")
+    );
+    let ends = "1970-01-01,a1,b\n2078-01-01,a2,b\n";
+    let error = read(ends, days()).unwrap_err();
+    assert!(error.contains("they are from 1970-01-01 (line 302) to 2078-01-01 (line 303)"), "{error}");
+    // The limit holds for columns, too. Slots of a day never depend on the events.
+    let few = Query { max_features: Some(6), ..query("from", "time", "to") };
+    assert_eq!(
+        read("", few).unwrap_err(),
+        "\"from\" is given, it must be of at most 6 labels: fibers are dense"
+    );
+    assert_eq!(read("", query("slot(time,1s)", "from", "to")).unwrap().stretch, None);
 }

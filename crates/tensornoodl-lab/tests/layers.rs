@@ -15,7 +15,7 @@ const CORE: &[&str] = &[
 ];
 
 /// Layers of the data crate, lowest first.
-const DATA: &[&str] = &["error", "files", "lock", "input", "count", "model", "lib"];
+const DATA: &[&str] = &["error", "memory", "files", "lock", "input", "count", "model", "lib"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -14,6 +14,7 @@ fn query(feature: &str, row: &str, col: &str, value: &str) -> Query {
         value: value.parse().unwrap(),
         average_over: None,
         keep_rows: None,
+        max_features: None,
         filters: Vec::new(),
         square: false,
         names: None,
@@ -27,6 +28,7 @@ pub fn queries() -> [Query; 3] {
         Query {
             step: Some("week(a)".parse().unwrap()),
             keep_rows: Some(2),
+            max_features: Some(1000),
             filters: vec!["d!=@c".parse().unwrap()],
             square: false,
             names: None,

@@ -119,6 +119,7 @@ def from_events(
     filters: list[str] = ...,
     average_over: str | None = None,
     keep_rows: int | None = None,
+    max_features: int | None = None,
     square: bool = False,
     names: str | dict[str, str] | None = None,
     groups: str | dict[str, str] | None = None,

@@ -51,6 +51,7 @@ def from_events(
     where: str | Sequence[str] = (),
     average_over: str | None = None,
     keep_rows: int | None = None,
+    max_features: int | None = None,
     square: bool = False,
     names: str | HasItems | None = None,
     groups: str | HasItems | None = None,
@@ -77,6 +78,9 @@ def from_events(
         A column; each cell is divided by the number of distinct values of this column at its place.
     keep_rows
         The number of rows to keep; those with the most events are kept.
+    max_features
+        The largest number of features; more are refused. None for 1,000,000; for times and bins, which also have the labels between
+        those with events, None is for 10,000, or for ten times the number of labels with events if that is more.
     square
         Whether rows and cols are the same set: both axes then get the labels of both.
     names, groups
@@ -105,6 +109,7 @@ def from_events(
         filters=filters,
         average_over=average_over,
         keep_rows=None if keep_rows is None else _count("keep_rows", keep_rows),
+        max_features=None if max_features is None else _count("max_features", max_features),
         square=square,
         names=_label_map(names),
         groups=_label_map(groups),
@@ -417,7 +422,11 @@ def _ints(what: str, values: ArrayLike, ndim: int) -> NDArray[np.int64]:
 
 def _count(name: str, value: Any) -> int:
     if isinstance(value, (bool, str)) or not isinstance(value, (int, np.integer)):
-        rules = {"n_jobs": "a number above 0, -1 for all cores, -2 for all but one, or None", "keep_rows": "a number above 0 or None"}
+        rules = {
+            "n_jobs": "a number above 0, -1 for all cores, -2 for all but one, or None",
+            "keep_rows": "a number above 0 or None",
+            "max_features": "a number above 0 or None",
+        }
         rule = rules.get(name, "a number above 0 or 'auto'")
         raise (ValueError if isinstance(value, str) else TypeError)(f"{name} is {value!r}, it must be {rule}")
     if not 1 <= value < 2**63:

@@ -64,7 +64,9 @@ impl Args {
         if kind == ModelKind::Counts {
             events.check_counts()?;
         }
-        memory::check(3.0 * events.bytes() + search_bytes(events.shape().features))?;
+        let bytes = 3.0 * events.bytes() + search_bytes(events.shape().features);
+        self.table.note_stretch(&events, bytes);
+        memory::check(bytes)?;
         let name = match &events.steps {
             Some(steps) => {
                 format!("{}, step {} (the first of {})", self.table.name(), steps.names[0], events.steps())

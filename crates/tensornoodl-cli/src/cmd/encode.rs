@@ -63,7 +63,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             args.model.display()
         ));
     }
-    let query = Query { names, groups: None, ..model.card.query.clone() };
+    // Features that the model does not have are left out, however many they are.
+    let query = Query { names, groups: None, max_features: Some(usize::MAX), ..model.card.query.clone() };
     let mut events = table::read(&args.table, query)?;
     let cells = events.cells();
     let lost = events.align(&model.card.features);

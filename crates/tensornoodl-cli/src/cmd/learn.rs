@@ -308,7 +308,11 @@ pub(crate) fn learn(
         return Err(wrong("polish", "given", rule).into());
     }
     // Memory for a tensor and for its copy after the recipe, and for the search.
-    memory::check_all(&**team, 2.0 * events.bytes() + search_bytes(events.shape().features))?;
+    let bytes = 2.0 * events.bytes() + search_bytes(events.shape().features);
+    if writes {
+        args.table.note_stretch(&events, bytes);
+    }
+    memory::check_all(&**team, bytes)?;
     let mut model = if args.resume && exists(&**team, &args.output) {
         resumed(&**team, args, &events, &query)?
     } else {

@@ -192,20 +192,20 @@ fn index_of(label: &str, labels: &[String], name: &'static str) -> anyhow::Resul
 /// Returns the other rows with the cosine of their weights and those of this row over all patterns and steps, most
 /// similar first.
 fn similar_rows(model: &Model, steps: Range<usize>, row: usize) -> Vec<(usize, f64)> {
-    let patterns = model.learner.dictionary().patterns();
-    // A weight for each pattern in each step: the sign of a factor is arbitrary, but equal for all of its rows.
-    let mut weights = vec![vec![0.0; patterns * steps.len()]; model.card.rows.len()];
-    for (at, factors) in model.factors[steps].iter().enumerate() {
-        for (pattern, column) in factors.rows.columns().enumerate() {
-            column.iter().for_each(|&(row, weight)| weights[row as usize][at * patterns + pattern] = weight);
+    let rows = model.card.rows.len();
+    // Inner products of the weights of each row with those of this row, and with themselves. A row has a weight for each
+    // pattern in each step: the sign of a factor is arbitrary, but equal for all of its rows.
+    let (mut products, mut squares) = (vec![0.0; rows], vec![0.0; rows]);
+    for column in model.factors[steps].iter().flat_map(|factors| factors.rows.columns()) {
+        let own = column.iter().find(|(other, _)| *other as usize == row).map_or(0.0, |(_, weight)| *weight);
+        for &(other, weight) in column {
+            products[other as usize] += own * weight;
+            squares[other as usize] += weight * weight;
         }
     }
-    let dot = |a: usize, b: usize| weights[a].iter().zip(&weights[b]).map(|(a, b)| a * b).sum::<f64>();
-    let others = (0..weights.len()).filter(|other| *other != row && dot(*other, *other) > 0.0);
-    let mut similar: Vec<(usize, f64)> = others
-        .filter(|_| dot(row, row) > 0.0)
-        .map(|other| (other, dot(row, other) / (dot(row, row) * dot(other, other)).sqrt()))
-        .collect();
+    let others = (0..rows).filter(|other| *other != row && squares[*other] > 0.0 && squares[row] > 0.0);
+    let cosine = |other: usize| products[other] / (squares[row] * squares[other]).sqrt();
+    let mut similar: Vec<(usize, f64)> = others.map(|other| (other, cosine(other))).collect();
     similar.sort_by(|a, b| b.1.total_cmp(&a.1));
     similar
 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use serde::Serialize;
+use tensornoodl::discover::search_bytes;
 use tensornoodl_cli::output::plain;
 use tensornoodl_cli::progress::Spinner;
 use tensornoodl_cli::table::TableArgs;
@@ -57,6 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     spinner.finish();
     let events = events?;
     let shape = events.shape();
+    args.table.note_stretch(&events, 2.0 * events.bytes() + search_bytes(shape.features));
     let places = shape.rows as f64 * shape.cols as f64 * events.steps() as f64;
     let stats = Stats {
         table: args.table.name(),

@@ -35,6 +35,17 @@ impl Axis {
         }
     }
 
+    /// Returns whether the labels of a feature axis are complete between the first and the last that occur.
+    pub(crate) fn is_filled(&self) -> bool {
+        match self {
+            Axis::Time(unit, _) => {
+                matches!(unit, Unit::Month | Unit::Week | Unit::Day | Unit::Every(_))
+            }
+            Axis::Bin(..) => true,
+            Axis::Column(_) | Axis::Grid(_) => false,
+        }
+    }
+
     /// Returns a grid without bounds with the bounds of `other`, if both grids are otherwise equal. Returns any other
     /// axis as it is.
     pub fn with_bounds_of(self, other: &Axis) -> Axis {

@@ -1,10 +1,12 @@
 //! Cells of tensors, and the counts and sums of the events in them.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use ahash::{AHashMap, AHashSet};
 use serde::{Deserialize, Serialize};
 use tensornoodl::parallel::ExactSum;
 
 use crate::count::query::Value;
+use crate::error::Error;
+use crate::memory::{self, Watch};
 
 /// The ids of step, row, col and feature of a cell. Without a step axis, the step is 0.
 pub(crate) type Key = [u32; 4];
@@ -22,14 +24,16 @@ pub(crate) struct Event {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Sums {
     pub(crate) cells: Cells,
-    pub(crate) averaged: FxHashSet<([u32; 3], u32)>,
+    pub(crate) averaged: AHashSet<([u32; 3], u32)>,
+    #[serde(skip)]
+    watch: Watch,
 }
 
 /// For each cell, the number of its events, or the sum of their values and their number.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Cells {
-    Counted(FxHashMap<Key, u64>),
-    Summed(FxHashMap<Key, (ExactSum, u64)>),
+    Counted(AHashMap<Key, u64>),
+    Summed(AHashMap<Key, (ExactSum, u64)>),
 }
 
 impl Cells {
@@ -77,14 +81,21 @@ impl Sums {
     /// Returns sums without events, for cells with the given kind of value.
     pub(crate) fn new(value: &Value) -> Sums {
         let cells = match value {
-            Value::Count => Cells::Counted(FxHashMap::default()),
-            Value::Sum(_) | Value::Mean(_) => Cells::Summed(FxHashMap::default()),
+            Value::Count => Cells::Counted(AHashMap::default()),
+            Value::Sum(_) | Value::Mean(_) => Cells::Summed(AHashMap::default()),
         };
-        Sums { cells, averaged: FxHashSet::default() }
+        Sums { cells, averaged: AHashSet::default(), watch: Watch::default() }
     }
 
     /// Adds a batch of events.
-    pub(crate) fn add(&mut self, batch: Vec<Event>) {
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the cells do not fit into memory.
+    pub(crate) fn add(&mut self, batch: Vec<Event>) -> Result<(), Error> {
+        match &mut self.cells {
+            Cells::Counted(cells) => reserve(cells, batch.len())?,
+            Cells::Summed(cells) => reserve(cells, batch.len())?,
+        }
         for Event { cell: key, value, averaged } in batch {
             match &mut self.cells {
                 Cells::Counted(cells) => *cells.entry(key).or_default() += 1,
@@ -94,8 +105,13 @@ impl Sums {
                     cell.1 += 1;
                 }
             }
-            self.averaged.extend(averaged.map(|id| ([key[0], key[1], key[2]], id)));
+            if let Some(id) = averaged
+                && self.averaged.insert(([key[0], key[1], key[2]], id))
+            {
+                self.watch.grow(2 * size_of::<([u32; 3], u32)>())?;
+            }
         }
+        Ok(())
     }
 
     /// Adds the sums of another rank.
@@ -103,4 +119,15 @@ impl Sums {
         other.cells.into_iter().for_each(|(key, (sum, count))| self.cells.add(key, &sum, count));
         self.averaged.extend(other.averaged);
     }
+}
+
+/// Makes room for `more` cells. A map that grows takes twice its size, besides the memory that it has.
+fn reserve<T>(cells: &mut AHashMap<Key, T>, more: usize) -> Result<(), Error> {
+    if cells.capacity() - cells.len() >= more {
+        return Ok(());
+    }
+    // One byte for each cell, and at least an eighth of the map stays empty.
+    let bytes = 2.0 * 8.0 / 7.0 * (cells.capacity().max(more) * (size_of::<(Key, T)>() + 1)) as f64;
+    memory::check(bytes)?;
+    cells.try_reserve(more).map_err(|_| Error::Memory { needed: bytes, free: 0.0 })
 }

@@ -8,19 +8,22 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
 use std::thread::{self, JoinHandle};
 
-use rustc_hash::FxHashMap;
-use tensornoodl::parallel::{Solo, exchange};
+use ahash::AHashMap;
+use tensornoodl::parallel::{Solo, agree, exchange};
 use tensornoodl::{Place, Team};
 
+use crate::count::axis::MAX_FEATURES;
 use crate::count::cells::{Cells, Event, Key, Sums};
 use crate::count::collector::{Collector, intern, unite};
 use crate::count::events::Events;
 use crate::count::filter::Filter;
 use crate::count::labels::Labels;
 use crate::count::query::{Query, Value};
+use crate::count::stretch::Stretch;
 use crate::count::tally::Tally;
 use crate::error::Error;
 use crate::input::row::{At, number};
+use crate::memory::{self, Watch};
 
 /// Counts rows of a table as they are pushed.
 #[derive(Debug)]
@@ -39,16 +42,20 @@ pub struct Counter {
     /// The filters, with the positions of their columns.
     filters: Vec<(Vec<usize>, Filter)>,
     /// Ids of the values of the column that is averaged over.
-    averaged_labels: FxHashMap<Box<str>, u32>,
+    averaged_labels: AHashMap<Box<str>, u32>,
+    watch: Watch,
     tally: Tally,
     /// Events that have not been added to the sums yet.
     batch: Vec<Event>,
     /// A thread that adds batches to the sums, because finding a cell in memory takes as long as parsing a row.
-    adder: Option<(SyncSender<Vec<Event>>, JoinHandle<Sums>)>,
+    adder: Option<Adder>,
     team: Arc<dyn Team>,
     /// The rank that takes the next row, if every rank is given all rows.
     next_rank: Option<usize>,
 }
+
+/// A thread that adds batches to sums, and where it takes them from.
+type Adder = (SyncSender<Vec<Event>>, JoinHandle<Result<Sums, Error>>);
 
 /// Number of events of a batch.
 const BATCH: usize = 1 << 12;
@@ -88,7 +95,8 @@ impl Counter {
             value,
             average_over,
             filters,
-            averaged_labels: FxHashMap::default(),
+            averaged_labels: AHashMap::default(),
+            watch: Watch::default(),
             tally: Tally::default(),
             batch: Vec::new(),
             adder: None,
@@ -116,7 +124,8 @@ impl Counter {
     /// Counts one row of the table. A field without a value is empty.
     ///
     /// # Errors
-    /// [`Error::Field`] if a field is not a number or a time where one is needed.
+    /// [`Error::Field`] if a field is not a number or a time where one is needed, [`Error::Memory`] if the labels or the
+    /// cells do not fit into memory.
     ///
     /// # Panics
     /// If there are fewer fields than [`Counter::columns`].
@@ -152,42 +161,48 @@ impl Counter {
             None => 1.0,
             Some(field) => number(fields[field], &self.columns[field], at)?,
         };
-        let averaged = self.average_over.map(|field| intern(&mut self.averaged_labels, fields[field]));
+        let averaged = match self.average_over {
+            Some(field) => Some(intern(&mut self.averaged_labels, &mut self.watch, fields[field])?),
+            None => None,
+        };
         self.batch.push(Event { cell, value, averaged });
         if self.batch.len() == BATCH {
-            self.send_batch();
+            self.send_batch()?;
         }
         Ok(())
     }
 
     /// Sends the batch to the thread that adds it to the sums.
-    fn send_batch(&mut self) {
+    fn send_batch(&mut self) -> Result<(), Error> {
         let mut sums = Sums::new(&self.query.value);
         let (sender, _) = self.adder.get_or_insert_with(|| {
             let (sender, batches) = mpsc::sync_channel::<Vec<Event>>(4);
             let add = move || {
-                batches.into_iter().for_each(|batch| sums.add(batch));
-                sums
+                batches.into_iter().try_for_each(|batch| sums.add(batch))?;
+                Ok(sums)
             };
             (sender, thread::spawn(add))
         });
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
-        // Sending fails only if the thread has panicked. `take_sums` resumes that panic.
-        let _ = sender.send(batch);
+        match sender.send(batch) {
+            Ok(()) => Ok(()),
+            // The thread has ended with an error, or has panicked. `take_sums` resumes that panic.
+            Err(_) => self.take_sums().map(|_| ()),
+        }
     }
 
     /// Returns the sums of all events of this rank.
-    fn take_sums(&mut self) -> Sums {
+    fn take_sums(&mut self) -> Result<Sums, Error> {
         let batch = std::mem::take(&mut self.batch);
         let mut sums = match self.adder.take() {
             Some((sender, adder)) => {
                 drop(sender);
-                adder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                adder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?
             }
             None => Sums::new(&self.query.value),
         };
-        sums.add(batch);
-        sums
+        sums.add(batch)?;
+        Ok(sums)
     }
 
     /// Agrees with the other ranks on the ids of all labels, and sends each cell to the rank that owns its place.
@@ -224,16 +239,19 @@ impl Counter {
     /// Sorts the labels of all axes and returns the counted table. `file` is the name of the table in messages.
     ///
     /// # Errors
-    /// [`Error::NoEvents`] if no row counts, [`Error::Axis`] if the feature axis has too many labels.
+    /// [`Error::NoEvents`] if no row counts, [`Error::Memory`] if the cells do not fit into memory, [`Error::Stretched`] or [`Error::Axis`] if the feature axis has too many
+    /// labels.
     pub fn finish(mut self, file: &str) -> Result<Events, Error> {
-        let sums = self.take_sums();
+        let team = Arc::clone(&self.team);
+        let fits = |sums: &Sums| memory::check((sums.cells.len() * size_of::<(Key, f64)>()) as f64);
+        let sums = agree(&*team, self.take_sums().and_then(|sums| fits(&sums).map(|()| sums)))?;
         let sums = self.distribute(sums);
         let kept = self.kept_rows(&sums.cells);
         let mut cells = self.values(sums);
         if let Some(kept) = kept {
             cells.retain(|(key, _)| kept[key[1] as usize]);
         }
-        let mut labels = self.sort_labels(&mut cells)?;
+        let (mut labels, stretch) = self.sort_labels(&mut cells, file)?;
         cells.retain(|cell| cell.1 != 0.0);
         cells.sort_unstable_by_key(|cell| cell.0);
         self.add_tallies(file, cells.len())?;
@@ -244,12 +262,12 @@ impl Counter {
         let (features, cols, rows) = (next(), next(), next());
         let steps = self.query.step.is_some().then(next);
         let (row_groups, col_groups) = (Vec::new(), Vec::new());
-        Ok(Events { features, rows, cols, steps, row_groups, col_groups, tally: self.tally, cells })
+        Ok(Events { features, rows, cols, steps, row_groups, col_groups, tally: self.tally, stretch, cells })
     }
 
     /// Returns the value of each cell.
     fn values(&self, sums: Sums) -> Vec<(Key, f64)> {
-        let mut averaged: FxHashMap<[u32; 3], f64> = FxHashMap::default();
+        let mut averaged: AHashMap<[u32; 3], f64> = AHashMap::default();
         sums.averaged.iter().for_each(|(place, _)| *averaged.entry(*place).or_default() += 1.0);
         let mut cells = Vec::with_capacity(sums.cells.len());
         for (key, (sum, count)) in sums.cells.into_iter() {
@@ -264,21 +282,50 @@ impl Counter {
         cells
     }
 
-    /// Returns the labels of each axis in order, and replaces the ids in all cells by positions among the labels.
-    fn sort_labels(&self, cells: &mut [(Key, f64)]) -> Result<Vec<Labels>, Error> {
+    /// Returns the labels of each axis in order, and replaces the ids in all cells by positions among the labels. Also
+    /// returns whether the feature axis is stretched.
+    fn sort_labels(
+        &self,
+        cells: &mut [(Key, f64)],
+        file: &str,
+    ) -> Result<(Vec<Labels>, Option<Stretch>), Error> {
         let first = 4 - self.axes.len();
-        let mut labels = Vec::new();
+        let (mut labels, mut stretch) = (Vec::new(), None);
         for (at, axis) in self.axes.iter().enumerate() {
             let mut used = vec![0; axis.len()];
             cells.iter().for_each(|(key, _)| used[key[first + at] as usize] = 1);
             self.team.max(&mut used);
             let used: Vec<bool> = used.iter().map(|used| *used > 0).collect();
             let is_feature = at == self.axes.len() - 1;
-            let (names, positions) = axis.finish(&used, is_feature)?;
+            let (names, positions) = axis.finish(&used, is_feature);
+            if is_feature {
+                stretch = self.check_features(axis.stretch(&used, names.len()), names.len(), file)?;
+            }
             cells.iter_mut().for_each(|(key, _)| key[first + at] = positions[key[first + at] as usize]);
             labels.push(Labels { axis: axis.axis.clone(), names });
         }
-        Ok(labels)
+        Ok((labels, stretch))
+    }
+
+    /// Checks the number of features. Returns the stretch of the axis if users should know it.
+    fn check_features(
+        &self,
+        stretch: Option<Stretch>,
+        features: usize,
+        file: &str,
+    ) -> Result<Option<Stretch>, Error> {
+        let usual = stretch.as_ref().map_or(MAX_FEATURES, |stretch| Stretch::limit(stretch.used));
+        let limit = self.query.max_features.unwrap_or(usual).min(MAX_FEATURES);
+        match stretch {
+            Some(stretch) if features > limit => {
+                Err(Error::Stretched { what: stretch.words(file), limit, remedy: stretch.remedy() })
+            }
+            None if features > limit => Err(Error::Axis {
+                text: self.query.feature.to_string(),
+                rule: format!("of at most {limit} labels: fibers are dense"),
+            }),
+            stretch => Ok(stretch.filter(Stretch::is_worth_a_word)),
+        }
     }
 
     /// Adds up the tallies of all ranks, and checks that there are any cells.

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
+use ahash::AHashMap;
 use tensornoodl::{Place, Shape, Sparse, Tensor};
 
 use crate::count::cells::Key;
 use crate::count::labels::{Labels, sort_labels};
 use crate::count::query::Query;
+use crate::count::stretch::Stretch;
 use crate::count::tally::Tally;
 use crate::error::Error;
 
@@ -28,6 +29,8 @@ pub struct Events {
     pub col_groups: Vec<String>,
     /// Numbers of rows of the table that were read and that were left out.
     pub tally: Tally,
+    /// How far apart the events are on the feature axis, if it has many more labels than have events.
+    pub stretch: Option<Stretch>,
     /// Indices (step, row, col, feature) and value of each cell that is not empty, sorted by the indices.
     pub(crate) cells: Vec<(Key, f64)>,
 }
@@ -79,7 +82,7 @@ impl Events {
     /// Replaces the features by those of a model, in the order of the model. Leaves out the cells of all other
     /// features, and returns their number.
     pub fn align(&mut self, names: &[String]) -> usize {
-        let indices: FxHashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
+        let indices: AHashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
         let new_index: Vec<Option<u32>> =
             self.features.names.iter().map(|name| indices.get(name.as_str()).copied()).collect();
         let before = self.cells.len();
@@ -95,13 +98,15 @@ impl Events {
         before - self.cells.len()
     }
 
-    /// Returns the query with the axes that were counted: a grid without bounds gets the bounds of the data.
+    /// Returns the query with the axes that were counted: a grid without bounds gets the bounds of the data. The limit of
+    /// the number of features is left out, because it has done its work.
     pub fn resolve(&self, query: Query) -> Query {
         Query {
             feature: self.features.axis.clone(),
             row: self.rows.axis.clone(),
             col: self.cols.axis.clone(),
             step: self.steps.as_ref().map(|steps| steps.axis.clone()),
+            max_features: None,
             ..query
         }
     }
@@ -111,7 +116,7 @@ impl Events {
         let mut names: Vec<String> = [self.rows.names.as_slice(), &self.cols.names].concat();
         sort_labels(&mut names, |name| name);
         names.dedup();
-        let indices: FxHashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
+        let indices: AHashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
         let new_indices =
             |old: &Labels| -> Vec<u32> { old.names.iter().map(|name| indices[name.as_str()]).collect() };
         let (rows, cols) = (new_indices(&self.rows), new_indices(&self.cols));
@@ -135,7 +140,7 @@ impl Events {
     /// A label without a name stays. If several labels have the same name, the label is added to each of these names.
     pub fn name(&mut self, known: &BTreeMap<String, String>) {
         for labels in [&mut self.rows, &mut self.cols] {
-            let mut uses: FxHashMap<&str, usize> = FxHashMap::default();
+            let mut uses: AHashMap<&str, usize> = AHashMap::default();
             let named = |label: &String| known.get(label).map_or(label.clone(), Clone::clone);
             let names: Vec<String> = labels.names.iter().map(named).collect();
             names.iter().for_each(|name| *uses.entry(name).or_default() += 1);

@@ -1,6 +1,6 @@
 //! Labels of an axis: how they are sorted, and how a tensor gets the features of a model.
 
-use rustc_hash::FxHashMap;
+use ahash::AHashMap;
 use tensornoodl::{Shape, Tensor};
 
 use crate::count::axis::Axis;
@@ -39,7 +39,7 @@ pub fn align(
     features: &[String],
     model: &[String],
 ) -> Result<(Tensor<'static>, usize), Error> {
-    let indices: FxHashMap<&str, usize> = model.iter().map(String::as_str).zip(0..).collect();
+    let indices: AHashMap<&str, usize> = model.iter().map(String::as_str).zip(0..).collect();
     let new_index: Vec<Option<usize>> =
         features.iter().map(|name| indices.get(name.as_str()).copied()).collect();
     let mut values = vec![0.0; model.len() * tensor.fibers()];

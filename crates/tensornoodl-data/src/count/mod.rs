@@ -13,5 +13,6 @@ pub(crate) mod labels;
 pub(crate) mod lookup;
 pub(crate) mod query;
 pub(crate) mod recipe;
+pub(crate) mod stretch;
 pub mod table;
 pub(crate) mod tally;

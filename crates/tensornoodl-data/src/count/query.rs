@@ -27,6 +27,10 @@ pub struct Query {
     pub average_over: Option<String>,
     /// Number of row labels to keep, those with most events. None to keep all.
     pub keep_rows: Option<usize>,
+    /// The largest number of features. None for 1,000,000; if the features are times or bins, then None is for 10,000, or
+    /// for ten times the number of labels that have events if that is more. Models do not keep it.
+    #[serde(skip)]
+    pub max_features: Option<usize>,
     /// Conditions that a row of the table must meet to count.
     pub filters: Vec<Filter>,
     /// Whether rows and cols are the same people. If so, both axes have the same labels: the union of the labels of

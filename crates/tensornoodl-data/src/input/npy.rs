@@ -16,6 +16,7 @@ use zip::ZipArchive;
 
 use crate::error::Error;
 use crate::input::row::{At, Push, array_positions, quote};
+use crate::memory::Watch;
 
 /// Pushes the entries of an array n x J x K that this rank reads.
 ///
@@ -104,13 +105,13 @@ fn read_places(array: Array<'_, impl Read>) -> Result<[Vec<usize>; 2], Error> {
     if array.header.shape.get(1) != Some(&2) {
         return Err(name.broken("it must have two columns, the row and the col of each fiber"));
     }
-    let mut places = [Vec::new(), Vec::new()];
+    let (mut places, mut watch) = ([Vec::new(), Vec::new()], Watch::default());
     array.entries("fibers and sides", |index: [usize; 2], value| {
         if value < 0.0 || value > f64::from(u32::MAX) || value.fract() != 0.0 {
             return Err(name.bad_entry(&index, value, format!("a whole number from 0 to {}", u32::MAX)));
         }
         places[index[1]].push(value as usize);
-        Ok(())
+        watch.grow(size_of::<usize>())
     })?;
     Ok(places)
 }

@@ -68,6 +68,7 @@ use crate::count::recipe::Recipe;
 use crate::count::tally::Tally;
 use crate::error::Error;
 use crate::files;
+use crate::memory;
 use crate::model::arrays::{Array, Reader, serialize, text_arrays};
 use crate::model::card::{Card, FORMAT, Record, exact};
 use crate::model::choice::model_name;
@@ -116,10 +117,12 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::Read`] if the operating system refuses, [`Error::Damaged`] if the checksum is wrong, [`Error::Format`]
-    /// if the file is not a model.
+    /// if the file is not a model, [`Error::Memory`] if it does not fit into memory.
     pub fn load(path: &Path) -> Result<Model, Error> {
         let file = path.display().to_string();
         let bytes = std::fs::read(path).map_err(|error| Error::Read { file: file.clone(), error })?;
+        // The arrays, and what is made of them.
+        memory::check(2.0 * bytes.len() as f64)?;
         Model::from_bytes(&bytes, &file)
     }
 
@@ -384,6 +387,7 @@ mod tests {
             value: crate::Value::Count,
             average_over: None,
             keep_rows: None,
+            max_features: None,
             filters: Vec::new(),
             square: false,
             names: None,

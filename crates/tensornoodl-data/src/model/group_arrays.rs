@@ -105,6 +105,7 @@ mod tests {
             value: Value::Count,
             average_over: None,
             keep_rows: None,
+            max_features: None,
             filters: Vec::new(),
             square: false,
             names: None,

@@ -17,6 +17,7 @@ pub fn query(feature: &str, row: &str, col: &str) -> Query {
         value: Value::Count,
         average_over: None,
         keep_rows: None,
+        max_features: None,
         filters: Vec::new(),
         square: false,
         names: None,

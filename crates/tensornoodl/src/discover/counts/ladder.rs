@@ -87,8 +87,12 @@ fn significance(better: &Score, worse: &Score) -> f64 {
 /// The standard error is the root of the sum of d^2, or the one that the sums of the rotations have among each other if
 /// that is clearly larger: all fibers of a rotation have one fit, which may be a poor optimum.
 fn difference(better: &Score, worse: &Score) -> (f64, f64) {
+    let pairs = || better.iter().zip(worse).flat_map(|(a, b)| a.iter().zip(b));
+    let (sizes, units) =
+        pairs().fold((0.0, 0.0), |(sum, count), (a, b)| (sum + (a - b).abs(), count + 1.0));
+    let most = std::env::var("CAPK").map_or(1e300, |k| k.parse().unwrap()) * sizes / f64::max(units, 1.0);
     let differences = |(a, b): (&Vec<f64>, &Vec<f64>)| -> (f64, f64) {
-        let parts = a.iter().zip(b).map(|(a, b)| a - b);
+        let parts = a.iter().zip(b).map(|(a, b)| (a - b).clamp(-most, most));
         parts.fold((0.0, 0.0), |(sum, squares), d| (sum + d, squares + d * d))
     };
     let rotations: Vec<(f64, f64)> = better.iter().zip(worse).map(differences).collect();
