@@ -185,19 +185,19 @@ pub enum Error {
         /// Name of the input.
         file: String,
     },
-    /// Two ranks see files of different lengths under the same name.
+    /// Two ranks see different files under the same name.
     #[error(
-        "{file} has {first} bytes for the first rank and {bytes} for rank {rank}: it must be the same file for all ranks"
+        "rank {rank} sees another file {file} than the first rank: {}; put the file where all ranks see it, such as a \
+         shared file system, or give all hosts the same copy",
+        differing(*lengths)
     )]
     Differs {
         /// Name of the file.
         file: String,
-        /// Length in bytes that rank 0 sees.
-        first: u64,
-        /// The first rank that sees another length.
+        /// The first rank that sees another file than rank 0.
         rank: usize,
-        /// Length in bytes that `rank` sees.
-        bytes: u64,
+        /// Lengths in bytes that rank 0 and `rank` see.
+        lengths: [u64; 2],
     },
     /// There is too little memory.
     #[error(
@@ -239,6 +239,14 @@ pub enum Error {
     /// The core crate refuses the tensor or its parameters.
     #[error(transparent)]
     Tensor(#[from] tensornoodl::Error),
+}
+
+/// Says how the files of two ranks differ.
+fn differing([first, other]: [u64; 2]) -> String {
+    match first == other {
+        true => format!("both have {first} bytes, but not the same"),
+        false => format!("it has {other} bytes instead of {first}"),
+    }
 }
 
 /// The largest number of column names in a message.

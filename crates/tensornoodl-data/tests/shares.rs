@@ -15,7 +15,7 @@ use common::{array_query, place, query};
 use proptest::prelude::*;
 use tensornoodl::Team;
 use tensornoodl::parallel::{ThreadRank, run_ranks};
-use tensornoodl_data::{Events, Query, Value, table};
+use tensornoodl_data::{Events, Lookup, Query, Value, table};
 
 /// Returns everything that all ranks must have in common.
 fn common_part(events: &Events) -> String {
@@ -184,6 +184,49 @@ fn inputs_that_can_be_read_only_once_are_refused() {
     });
     assert!(errors[0][0].starts_with("standard input can be read only once"), "{errors:?}");
     assert!(errors[0][1].starts_with("/dev/null can be read only once"), "{errors:?}");
+}
+
+/// Each rank reads a file of its own. The files have the same length, and one byte of one of them is different.
+#[test]
+fn ranks_that_see_different_files_are_refused() {
+    let text = mail_text();
+    let other = text.replacen(",p5,", ",p6,", 1);
+    let [table, changed] = [write("seen.csv", &text), write("seen_changed.csv", &other)];
+    let names = |name: &str| -> Option<Lookup> {
+        let path = write(&format!("seen_{name}.csv"), format!("id,name\np5,{name}\n"));
+        Some(format!("{}(id,name)", path.display()).parse().unwrap())
+    };
+    let [ann, bob] = ["ann", "bob"].map(names);
+    let read = |differs: usize, paths: [&Path; 2], names: [&Option<Lookup>; 2]| {
+        run_ranks(3, |team| {
+            let at = usize::from(team.rank() == differs);
+            let query = Query { names: names[at].clone(), ..mails() };
+            let team: Arc<dyn Team> = Arc::new(team.clone());
+            table::read_share(paths[at], query, &team).map(|_| ()).map_err(|error| error.to_string())
+        })
+    };
+    for differs in 0..3 {
+        let first_other = differs.max(1);
+        for result in read(differs, [&table, &changed], [&None, &None]).into_iter().chain(read(
+            differs,
+            [&table, &table],
+            [&ann, &bob],
+        )) {
+            let error = result.unwrap_err();
+            assert!(error.starts_with(&format!("rank {first_other} sees another file ")), "{error}");
+            assert!(
+                error.contains("bytes, but not the same; put the file where all ranks see it"),
+                "{error}"
+            );
+        }
+    }
+    let longer = write("seen_longer.csv", text.clone() + "\n");
+    for result in read(2, [&table, &longer], [&ann, &ann]) {
+        let error = result.unwrap_err();
+        let lengths = format!("it has {} bytes instead of {}", text.len() + 1, text.len());
+        assert!(error.contains(&lengths), "{error}");
+    }
+    assert!(read(2, [&table, &table], [&ann, &ann]).iter().all(Result::is_ok));
 }
 
 #[test]

@@ -92,6 +92,35 @@ fn what_is_wrong_is_said_once() {
     assert_eq!((patience.code(), said(&patience).len()), (2, 1), "{}", patience.stderr);
 }
 
+/// The last rank starts in another folder, where the table has the same length and one other byte.
+fn a_rank_that_sees_another_table() {
+    let _turn = turn();
+    let folders = ["mpi_sees_one", "mpi_sees_another"].map(folder);
+    let text = fs::read_to_string(days(&folders[0], 20)).unwrap();
+    // In the share of the first rank, so the last rank need not read it.
+    let other = text.replacen(",ann,bob,", ",ann,cid,", 1);
+    assert!(other.len() == text.len() && other != text);
+    fs::write(folders[1].join("days.csv"), other).unwrap();
+    let model = folders[0].join("model.safetensors");
+    let start = |last: &Path| {
+        let mut command = launcher(2);
+        for (separator, folder) in [(&[][..], folders[0].as_path()), (&[":", "-n", "1"], last)] {
+            command.args(separator).arg("-wdir").arg(folder).arg(program("noodl"));
+            command.args("learn days.csv --feature kind --row from --col to -q -o".split(' ')).arg(&model);
+        }
+        Job::start(command).end(SOON)
+    };
+    let same = start(&folders[0]);
+    assert_eq!(same.code(), 0, "{}", same.stderr);
+    fs::remove_file(&model).unwrap();
+    let refused = start(&folders[1]);
+    assert_eq!((refused.code(), said(&refused).len()), (3, 1), "{}", refused.stderr);
+    let message = said(&refused)[0];
+    assert!(message.contains("rank 2 sees another file days.csv than the first rank"), "{message}");
+    assert!(message.contains("put the file where all ranks see it"), "{message}");
+    assert!(!model.exists());
+}
+
 /// A stream of many steps, with a checkpoint after every step.
 struct Stream {
     folder: PathBuf,
@@ -191,6 +220,37 @@ fn a_rank_that_is_stopped() {
         assert!(said(&ended).iter().any(|line| line.contains(&named)), "{}", ended.stderr);
         assert!(stream.steps() >= 19);
         stream.finish(rank + 1);
+    }
+}
+
+/// A rank that is stopped while MPI starts: patience begins with the start. The rank is in MPI's initialization or, if
+/// that was fast, in an early exchange.
+fn a_rank_that_is_stopped_at_the_start() {
+    let _turn = turn();
+    let recover = "noodl-lab recover --rows 50 --cols 50 --patterns 20 --tolerance 0 --max-steps 1000000 -q";
+    for (at, millis) in [0, 50, 100, 200, 300].into_iter().enumerate() {
+        let rank = at % 3;
+        let job = Job::new(3, recover, &[("NOODL_PATIENCE", "2")]);
+        let pid = loop {
+            match job.ranks().into_iter().find(|(at, _)| *at == rank) {
+                Some((_, pid)) => break pid,
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        std::thread::sleep(Duration::from_millis(millis));
+        let now = Instant::now();
+        signal(pid, "STOP");
+        // Patience, 2 s in which connected ranks may report, and a few seconds for the launcher.
+        let ended = job.end(Duration::from_secs(2 + 2 + 4));
+        say(&format!(
+            "rank {rank} stopped after {millis} ms, with 2 s of patience: the job ended after {:.1?}",
+            ended.at - now
+        ));
+        assert_ne!(ended.code(), 0, "{}", ended.stderr);
+        let told = |line: &&str| {
+            line.contains("has waited") && line.ends_with("stopped, stuck, or cut off; the job ends")
+        };
+        assert!(said(&ended).iter().any(told), "{}", ended.stderr);
     }
 }
 
@@ -373,5 +433,5 @@ fn a_stream_that_was_killed_ends_in_the_same_bits() {
 }
 
 fn main() {
-    run_tests!(no_mpi() => [what_is_wrong_is_said_once, a_rank_that_is_killed, a_rank_that_is_stopped, a_job_that_is_suspended_goes_on, a_launcher_that_is_killed, asked_to_end, a_checkpoint_that_cannot_be_written, the_slurm_script_goes_on, a_stream_that_was_killed_ends_in_the_same_bits])
+    run_tests!(no_mpi() => [what_is_wrong_is_said_once, a_rank_that_sees_another_table, a_rank_that_is_killed, a_rank_that_is_stopped, a_rank_that_is_stopped_at_the_start, a_job_that_is_suspended_goes_on, a_launcher_that_is_killed, asked_to_end, a_checkpoint_that_cannot_be_written, the_slurm_script_goes_on, a_stream_that_was_killed_ends_in_the_same_bits])
 }

@@ -82,7 +82,7 @@ impl Drop for Job {
 
 /// Initializes MPI. It must be called once in a process, on its first thread.
 ///
-/// A rank that does not arrive at an exchange for `patience` ends the job. Choose `patience` longer than the
+/// A rank that does not start or does not arrive at an exchange for `patience` ends the job. Choose `patience` longer than the
 /// difference in computing time of two ranks between two exchanges: a rank that computes cannot be told from one that
 /// hangs.
 ///
@@ -94,6 +94,7 @@ impl Drop for Job {
 pub fn begin(patience: Duration) -> Result<(Job, Mpi), String> {
     let watchdog = Watchdog::start(patience);
     let initialized = {
+        // The first call that the watchdog sees: it connects the ranks.
         let _inside = watchdog.enter();
         mpi::initialize_with_threading(Threading::Funneled)
     };

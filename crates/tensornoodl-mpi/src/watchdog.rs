@@ -9,9 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use crate::REPORTING_TIME;
+
 /// Time that the watchdog grants in addition to the patience of an exchange: other ranks may report first, and MPI
 /// may end the job by itself.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// The number of crossings during the first call of MPI, which connects the ranks.
+const CONNECTING: u64 = 1;
 
 /// Longest time that an abort may take if it cannot reach the other ranks.
 const ABORT_LIMIT: Duration = Duration::from_secs(5);
@@ -25,7 +30,9 @@ const TICK: Duration = Duration::from_millis(100);
 pub(crate) struct Watchdog {
     /// Number of entries into MPI and exits from it; odd while the first thread is inside.
     crossings: AtomicU64,
-    /// Longest time inside MPI, in milliseconds.
+    /// Longest time until the ranks are connected.
+    connecting: Duration,
+    /// Longest time inside MPI afterwards, in milliseconds.
     limit: AtomicU64,
 }
 
@@ -39,10 +46,18 @@ impl Drop for Inside<'_> {
 }
 
 impl Watchdog {
-    /// Starts the thread, which allows `patience` and [`GRACE`] for each call.
+    /// Starts the thread, which allows `patience` and [`REPORTING_TIME`] for the first call, and `patience` and [`GRACE`]
+    /// for each other call.
+    ///
+    /// The first call connects the ranks, and nothing but this thread limits its time. Ranks that are already connected
+    /// know who is missing, so they report first.
     pub(crate) fn start(patience: Duration) -> Arc<Watchdog> {
         let limit = (patience + GRACE).as_millis() as u64;
-        let watchdog = Arc::new(Watchdog { crossings: AtomicU64::new(0), limit: AtomicU64::new(limit) });
+        let watchdog = Arc::new(Watchdog {
+            crossings: AtomicU64::new(0),
+            connecting: patience + REPORTING_TIME,
+            limit: AtomicU64::new(limit),
+        });
         let of_thread = Arc::clone(&watchdog);
         thread::spawn(move || of_thread.watch());
         watchdog
@@ -73,21 +88,30 @@ impl Watchdog {
             let now = self.crossings.load(Ordering::Relaxed);
             waited = if now == before && now % 2 == 1 { waited + TICK } else { Duration::ZERO };
             before = now;
-            if waited >= Duration::from_millis(self.limit.load(Ordering::Relaxed)) {
-                report(format_args!(
-                    "a call of MPI has not returned for {} s; this rank ends",
-                    waited.as_secs()
-                ));
-                end_launcher_later();
-                std::process::abort();
+            let limit = match now {
+                CONNECTING => self.connecting,
+                _ => Duration::from_millis(self.limit.load(Ordering::Relaxed)),
+            };
+            if waited < limit {
+                continue;
             }
+            let seconds = waited.as_secs();
+            match now {
+                CONNECTING => report(format_args!(
+                    "a rank has waited {seconds} s for another rank to start: stopped, stuck, or cut off; the job ends"
+                )),
+                _ => report(format_args!("a call of MPI has not returned for {seconds} s; this rank ends")),
+            }
+            end_launcher_later();
+            std::process::abort();
         }
     }
 }
 
-/// Writes a line to stderr. Errors are ignored: the process is about to end.
+/// Writes a line to stderr in one piece, because other ranks may write at the same time. Errors are ignored: the process
+/// is about to end.
 pub(crate) fn report(line: fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stderr(), "noodl: {line}");
+    let _ = std::io::stderr().write_all(format!("noodl: {line}\n").as_bytes());
 }
 
 /// Starts a process that ends the launcher of the job after ten seconds, if the launcher is still there.

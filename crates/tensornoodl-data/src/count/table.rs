@@ -11,6 +11,7 @@ use tensornoodl::parallel::{Solo, agree};
 
 use crate::count::counter::Counter;
 use crate::count::events::Events;
+use crate::count::lookup::Lookup;
 use crate::count::query::Query;
 use crate::error::Error;
 use crate::input::arrow;
@@ -19,6 +20,7 @@ use crate::input::format::{Format, recognize};
 use crate::input::npy;
 use crate::input::parquet;
 use crate::input::row::Push;
+use crate::input::same;
 use crate::input::share::{Share, Text};
 use crate::input::tns;
 
@@ -41,11 +43,14 @@ pub fn read(path: &Path, query: Query) -> Result<Events, Error> {
 /// Each rank reads some of the rows and gets the cells of some of the places. All ranks get all labels.
 ///
 /// # Errors
-/// As [`read`]. If one rank has an error, all ranks return an error.
+/// As [`read`], and if two ranks see different files. If one rank has an error, all ranks return an error.
 pub fn read_share(path: &Path, query: Query, team: &Arc<dyn Team>) -> Result<Events, Error> {
     let file = path.display().to_string();
     let open = || File::open(path).map_err(|error| Error::Read { file: file.clone(), error });
     query.check()?;
+    // Ranks that see different files could also see different formats, and would wait for each other.
+    let lookups = query.names.iter().chain(&query.groups).map(Lookup::path);
+    std::iter::once(path).chain(lookups).try_for_each(|path| same::check(&**team, path))?;
     let format = agree(&**team, recognize(path))?;
     let share = match format {
         Format::Tns => Share::of(&**team, path, Text::Lines)?,

@@ -10,6 +10,7 @@ pub(crate) mod npy;
 pub(crate) mod open;
 pub(crate) mod parquet;
 pub(crate) mod row;
+pub(crate) mod same;
 pub(crate) mod share;
 pub(crate) mod time;
 pub mod tns;

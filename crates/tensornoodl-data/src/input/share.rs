@@ -108,7 +108,7 @@ struct Start {
 }
 
 impl Share {
-    /// Returns the share of this rank. All ranks call this function together.
+    /// Returns the share of this rank. All ranks call this function together, and see the same file.
     ///
     /// # Errors
     /// If one rank cannot read the file, all ranks return an error.
@@ -118,10 +118,6 @@ impl Share {
         }
         let name = path.display().to_string();
         let Opened { file, length, compressed, text_start } = agree(team, Opened::new(path))?;
-        let lengths = gather(team, length);
-        if let Some(rank) = lengths.iter().position(|length| *length != lengths[0]) {
-            return Err(Error::Differs { file: name, first: lengths[0], rank, bytes: lengths[rank] });
-        }
         if compressed {
             return Ok(Share::EveryNth);
         }
@@ -149,17 +145,21 @@ impl Share {
 }
 
 /// A file that several ranks can read.
-struct Opened {
-    file: File,
+pub(crate) struct Opened {
+    pub(crate) file: File,
     /// Length of the file in bytes.
-    length: u64,
+    pub(crate) length: u64,
     compressed: bool,
     /// Position of the first byte after a byte-order mark.
     text_start: u64,
 }
 
 impl Opened {
-    fn new(path: &Path) -> Result<Opened, Error> {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// [`Error::Once`] if it is standard input, a pipe or a device, [`Error::Read`] if it cannot be read.
+    pub(crate) fn new(path: &Path) -> Result<Opened, Error> {
         if path.as_os_str() == "-" {
             return Err(Error::Once { file: "standard input".into() });
         }
@@ -276,7 +276,7 @@ fn line_feeds(bytes: &[u8]) -> u64 {
 }
 
 /// Calls `each` with the bytes of `range` chunk by chunk, until it returns something.
-fn chunks<T>(
+pub(crate) fn chunks<T>(
     file: &mut File,
     range: Range<u64>,
     mut each: impl FnMut(&[u8]) -> Option<T>,
