@@ -35,6 +35,10 @@ const LAST_ITERATIONS: usize = 50;
 /// Iterations of known patterns before patterns are added to them.
 pub(crate) const WARM_ITERATIONS: usize = 8;
 
+/// The difference of one fiber counts at most this many times as much as that of a fiber on the average, so that a single
+/// large fiber does not decide.
+const MOST_OF_ONE: f64 = 10.0;
+
 /// One rung of a ladder: what the last patterns add to the prediction of hidden cells.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Rung {
@@ -82,15 +86,15 @@ fn significance(better: &Score, worse: &Score) -> f64 {
     if error > 0.0 { gain / error } else { 0.0 }
 }
 
-/// The difference of two scores, summed over the hidden parts d of all fibers, and its standard error.
+/// The difference of two scores, summed over the hidden parts d of all fibers, and its standard error. Large d are cut to
+/// [`MOST_OF_ONE`] times the mean of |d|.
 ///
 /// The standard error is the root of the sum of d^2, or the one that the sums of the rotations have among each other if
 /// that is clearly larger: all fibers of a rotation have one fit, which may be a poor optimum.
 fn difference(better: &Score, worse: &Score) -> (f64, f64) {
     let pairs = || better.iter().zip(worse).flat_map(|(a, b)| a.iter().zip(b));
-    let (sizes, units) =
-        pairs().fold((0.0, 0.0), |(sum, count), (a, b)| (sum + (a - b).abs(), count + 1.0));
-    let most = std::env::var("CAPK").map_or(1e300, |k| k.parse().unwrap()) * sizes / f64::max(units, 1.0);
+    let (sizes, units) = pairs().fold((0.0, 0.0), |(sum, count), (a, b)| (sum + (a - b).abs(), count + 1.0));
+    let most = MOST_OF_ONE * sizes / f64::max(units, 1.0);
     let differences = |(a, b): (&Vec<f64>, &Vec<f64>)| -> (f64, f64) {
         let parts = a.iter().zip(b).map(|(a, b)| (a - b).clamp(-most, most));
         parts.fold((0.0, 0.0), |(sum, squares), d| (sum + d, squares + d * d))
