@@ -9,11 +9,9 @@
 //! noticed only if that other rank sees another file; ranks of one host see the same file. It also needs shares of
 //! bytes, and Parquet has none.
 
-use std::hash::BuildHasher;
 use std::ops::Range;
 use std::path::Path;
 
-use rustc_hash::FxBuildHasher;
 use tensornoodl::Team;
 use tensornoodl::parallel::{agree, gather};
 
@@ -22,6 +20,9 @@ use crate::input::share::{Opened, chunks};
 
 /// Length of a block in bytes.
 const BLOCK: u64 = 1 << 18;
+
+/// An odd number whose multiples are spread evenly: 2^64 over the golden ratio.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Number of blocks of a large file. A spinning disk finds them in about ten seconds.
 const BLOCKS: u64 = 1 << 10;
@@ -59,7 +60,7 @@ fn fingerprint(path: &Path) -> Result<(u64, u32), Error> {
 }
 
 /// Returns the ranges of bytes that are hashed. A large file is divided into [`BLOCKS`] equal parts, and each part has
-/// a block at a random place that depends on nothing but its number. The first and the last block are the ends of the
+/// a block at a place that depends on nothing but its number. The first and the last block are the ends of the
 /// file.
 fn blocks(length: u64) -> Vec<Range<u64>> {
     if length <= BLOCK * BLOCKS {
@@ -71,7 +72,7 @@ fn blocks(length: u64) -> Vec<Range<u64>> {
         let start = match part {
             0 => 0,
             part if part + 1 == BLOCKS => length - BLOCK,
-            part => cut(part) + FxBuildHasher.hash_one(part) % (free + 1),
+            part => cut(part) + part.wrapping_mul(SPREAD) % (free + 1),
         };
         start..start + BLOCK
     };
