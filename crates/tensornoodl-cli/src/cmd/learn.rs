@@ -327,9 +327,9 @@ pub(crate) fn learn(
         model.evidence = chosen.patterns.map(|patterns| patterns.1);
         model
     };
+    // A run that began with another model has left out features that this model does not know, and has said so.
     if model.card.features != events.features.names {
-        let names = model.card.features.clone();
-        events.align(&names);
+        events.align(&model.card.features);
     }
     model.learner.set_stop(stop.clone());
     model.learner.join(Arc::clone(team));
@@ -685,6 +685,13 @@ fn resumed(team: &dyn Team, args: &Args, events: &Events, query: &Query) -> anyh
         && steps.starts_with(&card.steps[..card.history.len()])
         // New steps have new rows, so the counts are compared only without them.
         && (card.steps != steps || card.tally == events.tally);
+    let unknown = events.features.names.iter().find(|name| !card.features.contains(name));
+    if let Some(name) = unknown.filter(|_| same && args.start_model.is_none()) {
+        return Err(anyhow!(
+            "the table has the feature {name:?} now, which {} does not know; leave --resume out to begin a new run",
+            path.display()
+        ));
+    }
     if same {
         model.card.steps = steps;
         Ok(model)

@@ -57,7 +57,8 @@ fn loss(past: &[f64], grown: &[f64]) -> f64 {
     if events[0] <= 0.0 || events[1] <= 0.0 {
         return 0.0;
     }
-    let shares = |values: &[f64], events: f64| -> Vec<f64> { values.iter().map(|value| value / events).collect() };
+    let shares =
+        |values: &[f64], events: f64| -> Vec<f64> { values.iter().map(|value| value / events).collect() };
     merge_loss(&shares(past, events[0]), &shares(grown, events[1]), events[0], events[1], false)
 }
 
