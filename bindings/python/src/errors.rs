@@ -23,7 +23,7 @@ pub(crate) fn py_error(error: impl Into<tensornoodl_data::Error>) -> PyErr {
         error @ Error::Tensor(tensornoodl::Error::NotFinite { value, .. }) if value.is_nan() => {
             PyValueError::new_err(format!("{error}; fill missing values first"))
         }
-        Error::NotACount { value, feature, row, col } => {
+        Error::NotACount { value, feature, row, col, .. } => {
             not_a_count(&format!("the cell of feature {feature:?}, row {row:?}, col {col:?}"), value)
         }
         error @ Error::Memory { .. } => PyMemoryError::new_err(error.to_string()),

@@ -59,7 +59,13 @@ fn check_counts(
         if let Some((feature, value)) = tensor.entries(fiber).find(|entry| !is_count(entry.1)) {
             let at = [feature, place.row, place.col];
             let [feature, row, col] = [0, 1, 2].map(|axis: usize| labels[axis][at[axis] as usize].clone());
-            return Err(tensornoodl_data::Error::NotACount { value, feature, row, col });
+            return Err(tensornoodl_data::Error::NotACount {
+                file: "the tensor".into(),
+                value,
+                feature,
+                row,
+                col,
+            });
         }
     }
     Ok(())

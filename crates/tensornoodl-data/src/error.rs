@@ -70,10 +70,12 @@ pub enum Error {
     },
     /// A cell cannot be a number of events, which the counts model needs.
     #[error(
-        "the cell of feature {feature:?}, row {row:?}, col {col:?} is {value}: the counts model needs whole numbers \
-         that are not negative; use --model exact, or count events with --value count"
+        "{file}: the cell of feature {feature:?}, row {row:?}, col {col:?} is {value}: the counts model needs whole \
+         numbers that are not negative; use --model exact, or count events with --value count"
     )]
     NotACount {
+        /// Name of the file, or of the tensor.
+        file: String,
         /// The value of the cell.
         value: f64,
         /// Label of the feature.

@@ -62,7 +62,7 @@ impl Args {
             ModelKind::Counts => table::read(self.table.path(), Query { step: None, ..query })?,
         };
         if kind == ModelKind::Counts {
-            events.check_counts()?;
+            events.check_counts(&self.table.name())?;
         }
         let bytes = 3.0 * events.bytes() + search_bytes(events.shape().features);
         self.table.note_stretch(&events, bytes);

@@ -422,7 +422,7 @@ impl Run<'_> {
             if args.polish {
                 self.clip(events)?;
             } else {
-                agree(&**self.team, events.check_counts())?;
+                agree(&**self.team, events.check_counts(&args.table.name()))?;
             }
             if args.eta_a.is_some() {
                 return Err(wrong(

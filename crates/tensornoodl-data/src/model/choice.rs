@@ -76,14 +76,15 @@ pub fn is_count(value: f64) -> bool {
 }
 
 impl Events {
-    /// Checks that all cells can be numbers of events: whole and not negative.
+    /// Checks that all cells can be numbers of events: whole and not negative. `file` is the name of the table.
     ///
     /// # Errors
     /// [`Error::NotACount`] with the first cell that cannot.
-    pub fn check_counts(&self) -> Result<(), Error> {
+    pub fn check_counts(&self, file: &str) -> Result<(), Error> {
         match self.cells.iter().find(|cell| !is_count(cell.1)) {
             None => Ok(()),
             Some(&([_, row, col, feature], value)) => Err(Error::NotACount {
+                file: file.to_owned(),
                 value,
                 feature: self.features.names[feature as usize].clone(),
                 row: self.rows.names[row as usize].clone(),
