@@ -241,6 +241,35 @@ fn another_way_to_learn_is_not_a_way_to_go_on() {
     assert!(stderr(&refused).contains("leave --resume out"), "{}", stderr(&refused));
 }
 
+/// A table that has grown by a feature cannot go on with the old model, which would leave the feature out.
+#[test]
+fn a_new_feature_is_not_left_out_by_resume() {
+    let folder = folder("a_new_feature_is_not_left_out_by_resume");
+    let (path, model) = (folder.join("t.csv"), folder.join("model.safetensors"));
+    let rows = |months: std::ops::Range<usize>, kinds: usize| -> String {
+        let row = |at: usize| {
+            format!("{},{},{},{}\n", at % kinds, at % 3, at % 5, months.start + at % months.len())
+        };
+        (0..600).map(row).collect()
+    };
+    let args = format!(
+        "learn {} --feature kind --row from --col to --step month --patterns 2 --resume -o {}",
+        path.display(),
+        model.display()
+    );
+    let first = format!("kind,from,to,month\n{}", rows(1..3, 4));
+    fs::write(&path, &first).unwrap();
+    assert!(noodl(&args).status.success());
+    let before = fs::read(&model).unwrap();
+    fs::write(&path, format!("{first}{}", rows(3..5, 6))).unwrap();
+    let refused = noodl(&args);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("the table has the feature \"4\" now"), "{}", stderr(&refused));
+    assert_eq!(fs::read(&model).unwrap(), before);
+    fs::write(&path, format!("{first}{}", rows(3..5, 4))).unwrap();
+    assert!(noodl(&args).status.success());
+}
+
 #[test]
 fn a_model_is_used_compared_and_exported() {
     let folder = folder("a_model_is_used_compared_and_exported");

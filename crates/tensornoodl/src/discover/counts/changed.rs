@@ -4,7 +4,7 @@
 //! new one: it gets the events by which the old one grew, and the old one stays what it was before the step. An old
 //! pattern that has no events any more is removed like any other.
 
-use crate::discover::counts::Growth;
+use crate::discover::counts::growth::Growth;
 use crate::discover::counts::mixture::merge_loss;
 use crate::linalg::vector::dot;
 

@@ -5,6 +5,7 @@
 //! mixture.rs   patterns fitted by expectation-maximization: started with too many, then merged
 //! ladder.rs    fits with different numbers of patterns, and the decision between them
 //! pool.rs      the fibers of the latest steps, added up by place
+//! growth.rs    patterns and their statistics after a search
 //! changed.rs   patterns that a step changes beyond recognition
 //! groups.rs    groups of rows and cols that share patterns
 //! damping.rs   whether the counts are damped
@@ -17,6 +18,7 @@
 pub(crate) mod changed;
 pub(crate) mod damping;
 pub(crate) mod groups;
+pub(crate) mod growth;
 pub(crate) mod hidden;
 pub(crate) mod ladder;
 pub(crate) mod mixture;
@@ -28,6 +30,7 @@ use crate::data::dictionary::Dictionary;
 use crate::data::sparse::Sparse;
 use crate::data::tensor::Tensor;
 use crate::discover::counts::changed::Split;
+use crate::discover::counts::growth::Growth;
 use crate::discover::counts::hidden::{CountFibers, HiddenCells};
 use crate::discover::counts::ladder::{Known, Rung, extend, start, test};
 use crate::discover::counts::mixture::Mixture;
@@ -70,35 +73,6 @@ pub(crate) struct CountDiscovery {
     pub(crate) evidence: Vec<f64>,
     /// The ladder of the last decision.
     pub(crate) rungs: Vec<Rung>,
-}
-
-/// Patterns that were found: the new dictionary and its statistics.
-#[derive(Clone)]
-pub(crate) struct Growth {
-    /// A (n x m), column by column, each with sum 1. The patterns that were known before come first.
-    pub(crate) columns: Vec<f64>,
-    /// S (n x m), column by column.
-    pub(crate) statistics: Vec<f64>,
-}
-
-impl Growth {
-    fn new(fit: &Mixture, past: &FeatureRows) -> Growth {
-        let mut statistics = fit.statistics.columns();
-        statistics.iter_mut().zip(past.columns()).for_each(|(s, p)| *s += p);
-        Growth { columns: fit.rows.columns(), statistics }
-    }
-
-    /// Moves the first patterns to these numbers, which increase. The other patterns fill the numbers that are left.
-    fn in_places(self, n: usize, first: &[usize]) -> Growth {
-        let m = self.columns.len() / n;
-        let left = (0..m).filter(|number| !first.contains(number));
-        let mut order: Vec<(usize, usize)> = first.iter().copied().chain(left).zip(0..).collect();
-        order.sort_unstable();
-        let ordered = |columns: &[f64]| -> Vec<f64> {
-            order.iter().flat_map(|&(_, at)| &columns[at * n..][..n]).copied().collect()
-        };
-        Growth { columns: ordered(&self.columns), statistics: ordered(&self.statistics) }
-    }
 }
 
 /// Some columns of a matrix with n rows.
