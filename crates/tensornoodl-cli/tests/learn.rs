@@ -246,11 +246,10 @@ fn another_way_to_learn_is_not_a_way_to_go_on() {
 fn a_new_feature_is_not_left_out_by_resume() {
     let folder = folder("a_new_feature_is_not_left_out_by_resume");
     let (path, model) = (folder.join("t.csv"), folder.join("model.safetensors"));
-    let rows = |months: std::ops::Range<usize>, kinds: usize| -> String {
-        let row = |at: usize| {
-            format!("{},{},{},{}\n", at % kinds, at % 3, at % 5, months.start + at % months.len())
-        };
-        (0..600).map(row).collect()
+    // Three people, each with two kinds of events; the third one has those of the first one if there are two pairs.
+    let rows = |month: usize, pairs: usize| -> String {
+        let kind = |at: usize| 2 * (at % 3 % pairs) + at / 3 % 2;
+        (0..600).map(|at| format!("{},{},{},{}\n", kind(at), at % 3, at % 5, month + at / 300)).collect()
     };
     let args = format!(
         "learn {} --feature kind --row from --col to --step month --patterns 2 --resume -o {}",
