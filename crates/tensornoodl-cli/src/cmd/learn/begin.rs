@@ -10,7 +10,8 @@ use tensornoodl_cli::output::note;
 use tensornoodl_cli::program::{NothingExplained, wrong};
 use tensornoodl_cli::progress::Spinner;
 use tensornoodl_data::{
-    ChosenRecipe, Error as DataError, Events, Model, ModelChoice, Query, RecipeChoice, model_name,
+    ChosenRecipe, Error as DataError, Events, Model, ModelChoice, Query, RecipeChoice, check_recipe,
+    model_name,
 };
 
 use crate::cmd::learn::{Args, Run, load};
@@ -72,6 +73,7 @@ impl Run<'_> {
             (_, Some(_), ModelChoice::Auto) => (ModelKind::Exact, "--eta-a belongs to it".to_owned()),
             (.., choice) => choice.resolve(query, &args.recipe.given()),
         };
+        check_recipe(kind, &args.recipe.given())?;
         if kind == ModelKind::Counts {
             if args.polish {
                 self.clip(events)?;
