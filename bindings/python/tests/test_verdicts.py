@@ -280,7 +280,7 @@ def test_a_doubtful_model_warns_and_the_advice_helps(learned: tn.TensorNOODL) ->
     )
     assert not any(" features describe " in text for text in warned(tn.TensorNOODL(5, model="counts"), X))
     unused = warned(tn.TensorNOODL(4, model="counts"), X)
-    assert unused == ["1 of 4 patterns occur at no place. Try n_patterns=3 or fewer."]
+    assert unused == ["1 of 4 patterns occurs at no place. Try n_patterns=3 or fewer."]
     assert warned(tn.TensorNOODL(3, model="counts"), X) == []
     # A table of counts, and the exact model.
     lines = [(at, *place) for *place, at in np.argwhere(np.ones((12, 6, 9))) for _ in range(int(X[(at, *place)]))]

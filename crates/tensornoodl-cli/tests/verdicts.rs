@@ -174,6 +174,13 @@ fn check_of_counts_shows_verdicts_and_the_ladder() {
     let refused = noodl(&format!("{check} --min-length 2"));
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("min_length is given, it must be left out with the counts model"));
+    let model = folder.join("m.safetensors");
+    let words = "recipe is log2,center, it must be made of log2, sqrt and presence with the counts model";
+    for command in [check.clone(), format!("learn {table} {AXES} -o {}", model.display())] {
+        let refused = noodl(&format!("{command} --model counts --recipe log2,center"));
+        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains(words), "{}", stderr(&refused));
+    }
     // Bursts: every ticket comes twenty times. Thin places: every week is a col of its own.
     let text = fs::read_to_string(&table).unwrap();
     let bursts = folder.join("bursts.csv");

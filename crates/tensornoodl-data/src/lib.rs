@@ -49,7 +49,7 @@ pub use input::row::At;
 pub use input::tns::{self, Entries};
 pub use lock::Lock;
 pub use model::card::{Card, Record};
-pub use model::choice::{ModelChoice, is_count, model_name};
+pub use model::choice::{ModelChoice, check_recipe, is_count, model_name};
 pub use model::damping::{ChosenRecipe, RecipeChoice};
 pub use model::evidence::{Evidence, Rung};
 pub use model::groups::{Group, Known, MEMBER, MEMBER_OF_COUNTS};

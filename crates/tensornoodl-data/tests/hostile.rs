@@ -178,7 +178,7 @@ fn errors_name_the_position_of_a_field() {
     let sums = Query { value: Value::Sum("to".into()), ..months() };
     assert_eq!(
         says("x.csv", b"time,from,to\n2001-01-30,a,b\n", sums),
-        "x.csv, line 2, column to: \"b\" is not a number of at most 1e100"
+        "x.csv, line 2, column to: \"b\" is not a number of at most 1e100; a field without a value must be empty"
     );
     assert_eq!(
         says("x.tns", b"1 1 1 1\n1 1.5 1 1\n", array_query()),
@@ -260,7 +260,10 @@ fn arrays_that_are_not_tensors_are_refused() {
         "it has bytes after the last entry that its header declares"
     );
     let wrong = |value: f64| says(&array("<f8", true, "2, 1, 2", &doubles(&[1.0, 1.0, 1.0, value])));
-    assert_eq!(wrong(f64::NAN), "x.npy, entry [1, 0, 1]: NaN is not a number of at most 1e100");
+    assert_eq!(
+        wrong(f64::NAN),
+        "x.npy, entry [1, 0, 1]: NaN is not a number of at most 1e100; fill missing values first"
+    );
     assert_eq!(wrong(-f64::INFINITY), "x.npy, entry [1, 0, 1]: -inf is not a number of at most 1e100");
     assert!(wrong(1.1e100).contains("entry [1, 0, 1]: 11"), "{}", wrong(1.1e100));
     let no_header = "it does not start with the header of a NumPy array";

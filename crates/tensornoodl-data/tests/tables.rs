@@ -159,7 +159,7 @@ fn errors_name_line_and_column() {
     );
     assert_eq!(
         says("a,b,c\n1,x,y\ntwo,x,y\n", query("bin(a,1)", "b", "c")),
-        "t.csv, line 3, column a: \"two\" is not a number of at most 1e100"
+        "t.csv, line 3, column a: \"two\" is not a number of at most 1e100; a field without a value must be empty"
     );
     assert_eq!(
         says("time,from,to\n2001-01-01,a\n", months()),

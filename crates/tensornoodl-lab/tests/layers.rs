@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Layers of the core, lowest first.
 const CORE: &[&str] = &[
     "shape", "error", "stop", "params", "linalg", "data", "parallel", "encode", "untangle", "update",
-    "discover", "surprise", "learner", "evaluate", "lib",
+    "discover", "surprise", "learner", "evaluate", "golden", "lib",
 ];
 
 /// Layers of the data crate, lowest first.

@@ -30,7 +30,7 @@ const MOST_ROWS: usize = 5_000;
 const SCRIPT: &str = include_str!("page.js");
 
 /// The hash of [`SCRIPT`], by which a browser knows that it may run. It runs no other script.
-const SCRIPT_HASH: &str = "sha256-IM+fZHc7BTsp7ZJ1TTpwr12T94+hETPCU7IpVEy5ZUM=";
+const SCRIPT_HASH: &str = "sha256-Z5WTyn5RHd0RKSOF4ueqOkTRNfNC4m7ouOsZAKUgojQ=";
 
 /// Which labels of rows and cols a page carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

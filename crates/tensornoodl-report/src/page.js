@@ -43,7 +43,7 @@ function save(name, type, text) {
 }
 // Spreadsheets run a cell that begins so as a formula.
 const harmless = text => /^[=+\-@\t\r\n]/.test(text) && isNaN(text) ? "'" + text : text;
-const csvField = text => /[",\n]/.test(text) ? '"' + String(harmless(text)).replaceAll('"', '""') + '"' : harmless(text);
+const csvField = text => /[",\r\n]/.test(text) ? '"' + String(harmless(text)).replaceAll('"', '""') + '"' : harmless(text);
 const csvTable = (head, names, columns) => [[head, ...columns.map((_, i) => "pattern " + (i + 1))], ...names.map((name, i) => [csvField(name), ...columns.map(c => c[i])])].map(row => row.join(",")).join("\n") + "\n";
 document.querySelectorAll("[data-csv]").forEach(button => button.addEventListener("click", () => {
   const rows = data.patterns.map((_, i) => data.weights.map(w => w[i]));

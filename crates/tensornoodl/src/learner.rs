@@ -10,7 +10,8 @@
 //!     new patterns in fibers unexplained by A     discover/     ours; the paper starts near A*
 //! ```
 //!
-//! The whole method in plain dense code, without what makes it fast, is `tests/plain/method.rs`.
+//! The whole method in plain dense code, without what makes it fast, is `tests/plain/method.rs`, and
+//! `tests/plain/counts.rs` is a step of the counts model.
 
 mod build;
 mod common;

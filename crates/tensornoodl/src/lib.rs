@@ -87,6 +87,12 @@
 #![doc = include_str!("../tests/plain/method.rs")]
 //! ```
 //!
+//! A step of the counts model, with the same stages:
+//!
+//! ```rust,ignore
+#![doc = include_str!("../tests/plain/counts.rs")]
+//! ```
+//!
 //! # Reproducibility and threads
 //!
 //! Results have the same bits for any number of threads, for any parts of a tensor, and for any number of ranks of a team
@@ -131,3 +137,6 @@ pub use untangle::factors::Factors;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+#[cfg(test)]
+mod golden;

@@ -1,12 +1,20 @@
-//! The crate compared with the method in plain code (`plain/method.rs`): the same tensors run through both, and the
-//! results must agree to 1e-12.
+//! The crate compared with the method in plain code: the same tensors run through both. Results of the exact model
+//! (`plain/method.rs`) must agree to 1e-12, and those of the counts model (`plain/counts.rs`) up to the rounding of its
+//! sums.
 
 #![allow(clippy::unwrap_used)]
 
 use tensornoodl::synthetic::{Plan, Planted, Values};
-use tensornoodl::{Dictionary, Learner, Params, Rule, Solver, Sparse, Tensor};
+use tensornoodl::synthetic_counts::{CountPlan, PlantedCounts};
+use tensornoodl::{Dictionary, DiscoverParams, Learner, Params, Passes, Rule, Solver, Sparse, Tensor};
 
 include!("plain/method.rs");
+
+mod counts {
+    use super::{Matrix, apply, map, nonzero_fibers, transpose};
+
+    include!("plain/counts.rs");
+}
 
 /// A stream with m > n, codes that are not +-1, noise, and a start that takes many steps.
 fn stream() -> Planted {
@@ -89,6 +97,51 @@ fn direct_codes_are_the_limit_of_the_dense_iteration() {
     }
 }
 
+/// After the first steps, whose patterns a search finds, each step of a learner with a given number of patterns is one
+/// of the plain code.
+#[test]
+fn the_learner_of_counts_agrees_with_the_dense_method() {
+    let plan =
+        CountPlan { features: 12, rows: 9, cols: 8, patterns: 4, events: 30.0, ..CountPlan::default() };
+    let planted = PlantedCounts::new(plan).unwrap();
+    let tensors: Vec<Tensor<'_>> = (1..=12).map(|t| planted.tensor(t).tensor).collect();
+    let params = Params { passes: Passes::Fixed(1), forgetting: 0.1, ..Params::default() };
+    let discover = DiscoverParams { min_patterns: 4, max_patterns: Some(4), ..DiscoverParams::default() };
+    let mut learner = Learner::for_counts(12, params, discover).unwrap();
+    let mut compared = 0;
+    for tensor in &tensors {
+        let state = serde_json::to_value(&learner).unwrap()["method"]["Counts"].clone();
+        let learned = learner.learn(tensor).unwrap();
+        let pool = &state["discovery"]["pool"];
+        if pool["complete"].as_bool().unwrap() {
+            continue;
+        }
+        let latest = pool["steps"].as_array().unwrap().iter().map(|step| step[0].as_u64().unwrap() as usize);
+        let latest = latest
+            .map(|step| dense_tensor(&tensors[step - 1]))
+            .reduce(|sum, z| sum.iter().zip(&z).map(|(sum, z)| add(sum, 1.0, z)).collect());
+        let (y, places) = nonzero_fibers(&latest.unwrap());
+        let latest: Vec<_> = places.into_iter().zip(transpose(&y)).collect();
+        let numbers =
+            |value: &serde_json::Value| -> Vec<f64> { serde_json::from_value(value.clone()).unwrap() };
+        let statistics = |state: &serde_json::Value| {
+            transpose(&numbers(&state["statistics"]["patterns"]).chunks(12).map(<[f64]>::to_vec).collect())
+        };
+        let events = numbers(&state["statistics"]["features"]);
+        let (x, b, c, s, events) =
+            counts::step(&statistics(&state), &events, &latest, &dense_tensor(tensor), 0.1);
+        assert_close(&dense(learned.codes.matrix()), &x, 1e-9, "X");
+        let factors = learned.codes.untangle();
+        assert_close(&dense(&factors.rows), &b, 1e-9, "B");
+        assert_close(&dense(&factors.cols), &c, 1e-9, "C");
+        let next = serde_json::to_value(&learner).unwrap()["method"]["Counts"].clone();
+        assert_close(&statistics(&next), &s, 1e-4, "S");
+        assert_close(&dense_dictionary(learner.dictionary()), &counts::dictionary(&s, &events), 1e-6, "A");
+        compared += 1;
+    }
+    assert!(compared >= 4, "{compared}");
+}
+
 fn dense(matrix: &Sparse) -> Matrix {
     let mut rows = vec![vec![0.0; matrix.cols()]; matrix.rows()];
     for (column, entries) in matrix.columns().enumerate() {
@@ -120,7 +173,12 @@ fn outer_product(b: &Matrix, c: &Matrix, i: usize) -> Matrix {
 
 #[track_caller]
 fn assert_near(a: &Matrix, b: &Matrix, what: &str) {
+    assert_close(a, b, 1e-12, what);
+}
+
+#[track_caller]
+fn assert_close(a: &Matrix, b: &Matrix, tolerance: f64, what: &str) {
     assert_eq!((a.len(), a[0].len()), (b.len(), b[0].len()), "{what}");
     let largest = add(a, -1.0, b).concat().into_iter().fold(0.0, |m: f64, x| m.max(x.abs()));
-    assert!(largest <= 1e-12, "{what} differs by {largest:e}");
+    assert!(largest <= tolerance, "{what} differs by {largest:e}");
 }

@@ -9,7 +9,7 @@ use tensornoodl_cli::memory;
 use tensornoodl_cli::output::{note, plain};
 use tensornoodl_cli::program::wrong;
 use tensornoodl_cli::table::TableArgs;
-use tensornoodl_data::{ModelChoice, Query, Recipe, files, model_name, table};
+use tensornoodl_data::{ModelChoice, Query, Recipe, check_recipe, files, model_name, table};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -90,6 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let query = args.table.query()?;
     let (kind, reason) = args.model.resolve(&query, &args.recipe);
+    check_recipe(kind, &args.recipe)?;
     let source = args.load(query, kind)?;
     if !args.options.is_quiet() {
         note(&format!("the {} model is used, because {reason}", model_name(kind)));

@@ -230,7 +230,9 @@ impl<'a, R: Read> Array<'a, R> {
                 // NaN is not usable either.
                 let usable = value.abs() <= 1e100;
                 if !usable {
-                    return Err(name.bad_entry(&index.current, value, "a number of at most 1e100".into()));
+                    let remedy = if value.is_nan() { "; fill missing values first" } else { "" };
+                    let rule = format!("a number of at most 1e100{remedy}");
+                    return Err(name.bad_entry(&index.current, value, rule));
                 }
                 take(index.current, value)?;
                 index.advance();

@@ -67,7 +67,8 @@ pub(crate) fn text<'a>(bytes: &'a [u8], column: &str, at: At<'_>) -> Result<&'a 
 pub(crate) fn number(text: &str, column: &str, at: At<'_>) -> Result<f64, Error> {
     let usable = |number: &f64| number.abs() <= 1e100;
     let number = text.trim().parse().ok().filter(usable);
-    number.ok_or_else(|| bad_field(text, column, at, "a number of at most 1e100"))
+    let rule = "a number of at most 1e100; a field without a value must be empty";
+    number.ok_or_else(|| bad_field(text, column, at, rule))
 }
 
 /// The error of a field that breaks a rule.

@@ -70,6 +70,21 @@ impl ModelChoice {
     }
 }
 
+/// Checks that a model takes the values that a recipe makes.
+///
+/// # Errors
+/// [`tensornoodl::Error::Parameter`] if it is the counts model, and the recipe makes other values of the counts.
+pub fn check_recipe(kind: ModelKind, recipe: &Recipe) -> Result<(), tensornoodl::Error> {
+    if kind == ModelKind::Exact || recipe.keeps_counts() {
+        return Ok(());
+    }
+    Err(tensornoodl::Error::Parameter {
+        name: "recipe",
+        value: recipe.to_string(),
+        rule: "made of log2, sqrt and presence with the counts model; --model exact takes all recipes".into(),
+    })
+}
+
 /// Returns whether a value can be a number of events: whole and not negative.
 pub fn is_count(value: f64) -> bool {
     value >= 0.0 && value.fract() == 0.0

@@ -201,7 +201,8 @@ impl Model {
             return None;
         }
         let m = last_seen.len();
-        let text = format!("{unused} of {m} patterns occur at no place");
+        let verb = if unused == 1 { "occurs" } else { "occur" };
+        let text = format!("{unused} of {m} patterns {verb} at no place");
         Some(Warning {
             kind: WarningKind::Unused,
             text,

@@ -152,7 +152,7 @@ pub(crate) fn log_likelihood(rows: &FeatureRows, fiber: &[(u32, f64)], code: &[f
     fiber.iter().map(term).sum()
 }
 
-/// The shares of the patterns that the codes of earlier fibers lead to expect at a place.
+/// The shares of the patterns that the codes of earlier fibers lead to expect at a place (counts:place).
 ///
 /// If rows and cols take part in patterns independently of each other, the events of pattern i at row j and col k
 /// are in proportion to r_ji c_ki / w_i, where r, c and w are the events of the pattern in the row, in the col and
@@ -237,7 +237,8 @@ impl CountCoder {
         }
     }
 
-    /// Returns the soft code of the fiber at a place, padded: a code on all patterns, with a prior of the usual shares.
+    /// Returns the soft code of the fiber at a place, padded: a code on all patterns, with a prior of the usual shares
+    /// (counts:soft).
     ///
     /// ```text
     /// x_i <- (a + x_i sum_f A_fi y_f / l_f) / (a / (N w_i) + 1)    a: the weight of the prior
@@ -273,8 +274,8 @@ impl CountCoder {
     }
 
     /// Returns the codes of the fiber at a place on the supports that may explain it, the most probable one first: each
-    /// pattern alone, and the patterns of the soft code, of which the smallest is left out again and again. Empty
-    /// without patterns.
+    /// pattern alone, and the patterns of the soft code, of which the smallest is left out again and again
+    /// (counts:codes). Empty without patterns.
     pub(crate) fn codes(&self, place: Place, fiber: &[(u32, f64)]) -> Vec<ProbableCode> {
         if self.rows.patterns == 0 {
             return Vec::new();

@@ -120,7 +120,7 @@ impl NegativeBinomial {
         (lower, upper)
     }
 
-    /// Returns the tails at n events.
+    /// Returns the tails at n events (counts:tails).
     pub(crate) fn tails(&self, n: f64) -> Tails {
         let equal = self.ln_probability(n).exp();
         Tails { below: self.at_least(n).0, equal, above: self.at_least(n + 1.0).1 }

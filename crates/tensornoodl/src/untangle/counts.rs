@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use crate::untangle::pair::Pair;
 
-/// Returns the factors of the matrix with these (row, col, value) entries, none if it has no events.
+/// Returns the factors of the matrix with these (row, col, value) entries, none if it has no events (counts:factors).
 ///
 /// `rank_one` is the share of the events that the factors have at the right places: sum min(M_jk, B_j C_k) / N. It is 1
 /// if rows and cols take part in the pattern independently of each other, and small if groups of them do.

@@ -91,7 +91,7 @@ impl Statistics {
         own.iter_mut().zip(shares).for_each(|(own, share)| *own = events * share);
     }
 
-    /// Adds the sums of a tensor, after a share of the past was forgotten.
+    /// Adds the sums of a tensor, after a share of the past was forgotten (counts:update).
     pub(crate) fn add(&self, sums: &EventSums, forgetting: f64) -> Statistics {
         let add = |past: &[f64], sum: &dyn Fn(usize) -> i64| -> Vec<f64> {
             let new = |(at, past): (usize, &f64)| past * (1.0 - forgetting) + sum(at) as f64 * UNIT;

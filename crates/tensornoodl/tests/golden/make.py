@@ -1,7 +1,8 @@
-"""Golden numbers for tests/golden.rs, from an independent, dense NumPy reading of the paper.
+"""Golden numbers for tests/golden.rs, from an independent, dense NumPy reading of the paper, and those of the counts
+model for src/golden.rs, from counts.py.
 
-    python3 make.py            writes golden.json beside this file
-    python3 make.py --check    compares golden.json with a fresh computation, fails if they differ
+    python3 make.py            writes golden.json and counts.json beside this file
+    python3 make.py --check    compares both files with a fresh computation, fails if they differ
 
 Written from the equations alone (labels of the paper in brackets), to be obvious and not fast.
 Matrices are stored as lists of columns.
@@ -12,6 +13,8 @@ import pathlib
 import sys
 
 import numpy as np
+
+import counts
 
 HERE = pathlib.Path(__file__).parent
 
@@ -206,10 +209,13 @@ def largest_difference(a, b):
 
 
 if __name__ == "__main__":
-    golden = make()
-    path = HERE / "golden.json"
-    if "--check" in sys.argv:
-        difference = largest_difference(golden, json.loads(path.read_text()))
-        print(f"golden.json differs from a fresh computation by {difference:.1e}")
-        sys.exit(difference > 1e-10)
-    path.write_text(json.dumps(golden))
+    differs = False
+    for name, golden in [("golden.json", make()), ("counts.json", counts.make())]:
+        path, text = HERE / name, json.dumps(golden)
+        if "--check" in sys.argv:
+            difference = largest_difference(json.loads(text), json.loads(path.read_text()))
+            print(f"{name} differs from a fresh computation by {difference:.1e}")
+            differs |= difference > 1e-10
+        else:
+            path.write_text(text)
+    sys.exit(differs)

@@ -98,7 +98,7 @@ impl HiddenCells {
         HiddenCells::new(fibers, vec![0; fibers.fibers.rows()], None, 1)
     }
 
-    /// Hides the cells of one rotation. Different rotations below [`folds`] hide different cells.
+    /// Hides the cells of one rotation (counts:hidden). Different rotations below [`folds`] hide different cells.
     pub(crate) fn rotation(fibers: &CountFibers, seed: u64, rotation: usize) -> HiddenCells {
         let n = fibers.fibers.rows();
         let folds = folds(n);

@@ -98,7 +98,7 @@ impl Mixture {
         parts
     }
 
-    /// Runs some iterations of expectation-maximization.
+    /// Runs some iterations of expectation-maximization (counts:masked).
     pub(crate) fn iterate(&mut self, cells: &HiddenCells, iterations: usize) {
         for _ in 0..iterations {
             with_simd(
@@ -186,8 +186,8 @@ impl Mixture {
         (0..cells.fibers()).map(fiber).sum()
     }
 
-    /// For each fiber, the log-likelihood of its hidden events: how its events divide into seen and hidden ones, and the
-    /// hidden ones among their cells.
+    /// For each fiber, the log-likelihood of its hidden events (counts:score): how its events divide into seen and hidden
+    /// ones, and the hidden ones among their cells.
     pub(crate) fn hidden_log_likelihoods(&self, cells: &HiddenCells) -> Vec<f64> {
         let hidden = self.hidden_parts(cells);
         let fiber = |q: usize| {
