@@ -51,13 +51,12 @@ struct State {
 }
 
 impl Signals {
-    /// Begins to wait for signals. `lock` is that of the output file; it is released with the run. A rank of several only
-    /// gets the flag, because all ranks must end together.
+    /// Begins to wait for signals. A rank of several only gets the flag, because all ranks must end together.
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn watch(output: &Path, lock: Option<Lock>, alone: bool) -> io::Result<Signals> {
-        let state = State { unsaved: false, steps: 0, ended: false, lock };
+    pub fn watch(output: &Path, alone: bool) -> io::Result<Signals> {
+        let state = State { unsaved: false, steps: 0, ended: false, lock: None };
         let (signal, to_pipe) = (AtomicI32::new(0), AtomicBool::new(false));
         let shared = Shared { output: output.into(), signal, to_pipe, state: Mutex::new(state) };
         let (stop, shared) = (Stop::default(), Arc::new(shared));
@@ -88,6 +87,16 @@ impl Signals {
     /// Returns the flag that a signal sets.
     pub fn stop(&self) -> &Stop {
         &self.stop
+    }
+
+    /// Takes the lock of the output file, which is released with the run. No first signal cuts this short.
+    ///
+    /// # Errors
+    /// Those of `take`.
+    pub fn lock<E>(&self, take: impl FnOnce() -> Result<Option<Lock>, E>) -> Result<(), E> {
+        let mut state = self.shared.state();
+        state.lock = take()?;
+        Ok(())
     }
 
     /// Notes that the model in memory has learned more than the one in the file.

@@ -195,6 +195,27 @@ fn a_stop_does_not_wait_for_a_reader() {
     assert!(shown.contains("1 of 6 steps learned") || shown.contains("2 of 6 steps learned"), "{shown}");
 }
 
+/// A signal in the first moments leaves no lock and no temporary file behind, although files are tried out then.
+#[test]
+#[cfg(unix)]
+fn a_stop_at_the_start_leaves_nothing_behind() {
+    let folder = folder("a_stop_at_the_start_leaves_nothing_behind");
+    let (table, place) = (stream(&folder), folder.join("place"));
+    fs::create_dir(&place).unwrap();
+    let learn = format!(
+        "learn {} --feature kind --row from --col to --step bin(step,1) -o {}",
+        table.display(),
+        place.join("m.safetensors").display()
+    );
+    let is_empty = || fs::read_dir(&place).unwrap().next().is_none();
+    for _ in 0..100 {
+        let mut run = start(&learn);
+        while is_empty() && run.try_wait().unwrap().is_none() {}
+        end(&mut run, "TERM");
+        assert!(is_empty(), "{:?}", fs::read_dir(&place).unwrap().collect::<Vec<_>>());
+    }
+}
+
 /// A pipe gets one whole model and nothing else, however often a file would have been written.
 #[test]
 #[cfg(unix)]

@@ -295,8 +295,8 @@ pub(crate) fn learn(
 ) -> anyhow::Result<Model> {
     let writes = team.rank() == 0;
     let quiet = args.quiet || args.json || !writes;
-    let signals =
-        check(args, team).and_then(|lock| Ok(Signals::watch(&args.output, lock, team.size() == 1)?))?;
+    let signals = Signals::watch(&args.output, team.size() == 1)?;
+    signals.lock(|| check(args, team))?;
     let run = Run { args, team, writes, quiet, signals: &signals };
     let stop = signals.stop().clone();
     let (mut events, query, start) = run.read()?;
