@@ -5,4 +5,4 @@ use libfuzzer_sys::fuzz_target;
 
 mod common;
 
-fuzz_target!(|bytes: &[u8]| common::read(bytes, "npy", common::array_query()));
+fuzz_target!(|bytes: &[u8]| common::npy(bytes));

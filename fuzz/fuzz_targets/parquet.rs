@@ -5,8 +5,4 @@ use libfuzzer_sys::fuzz_target;
 
 mod common;
 
-fuzz_target!(|bytes: &[u8]| {
-    for query in common::queries() {
-        common::read(bytes, "parquet", query);
-    }
-});
+fuzz_target!(|bytes: &[u8]| common::parquet(bytes));

@@ -2,25 +2,29 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tensornoodl::Stop;
-use tensornoodl_data::Lock;
+use tensornoodl_data::{Lock, files};
 
-use crate::output::note;
+use crate::output::{self, note};
 use crate::program::Interrupted;
 
 /// How long the thread that waits for signals sleeps between two looks at the run.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// How long the reader of a pipe that a file is written to may take after a signal.
+const READER: Duration = Duration::from_millis(500);
+
 /// The signals of a run.
 ///
 /// A signal sets the flag of [`Signals::stop`], and the run ends as soon as it sees the flag. A run whose results are all
 /// in its file, or that has none yet, is ended at once: it may be waiting for a pipe or be in the middle of a long
-/// computation. A second signal ends the process in any case.
+/// computation. A run that writes a file to a pipe which nobody reads is ended, too. A second signal ends the process in any
+/// case.
 pub struct Signals {
     stop: Stop,
     shared: Arc<Shared>,
@@ -31,6 +35,8 @@ struct Shared {
     output: PathBuf,
     /// The first signal, or 0.
     signal: AtomicI32,
+    /// Whether a file is being written to a pipe or a device, which may wait for a reader.
+    to_pipe: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -45,15 +51,16 @@ struct State {
 }
 
 impl Signals {
-    /// Begins to wait for signals. `lock` is that of the output file; it is released with the run. A rank of several only
-    /// gets the flag, because all ranks must end together.
+    /// Begins to wait for signals. A rank of several only gets the flag, because all ranks must end together.
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn watch(output: &Path, lock: Option<Lock>, alone: bool) -> io::Result<Signals> {
-        let state = State { unsaved: false, steps: 0, ended: false, lock };
-        let shared = Shared { output: output.into(), signal: AtomicI32::new(0), state: Mutex::new(state) };
+    pub fn watch(output: &Path, alone: bool) -> io::Result<Signals> {
+        let state = State { unsaved: false, steps: 0, ended: false, lock: None };
+        let (signal, to_pipe) = (AtomicI32::new(0), AtomicBool::new(false));
+        let shared = Shared { output: output.into(), signal, to_pipe, state: Mutex::new(state) };
         let (stop, shared) = (Stop::default(), Arc::new(shared));
+        output::end_with(&stop);
         let wanted = [SIGINT, SIGTERM, SIGHUP]
             .into_iter()
             .filter(|signal| *signal != SIGHUP || !hangups_are_ignored());
@@ -63,12 +70,13 @@ impl Signals {
             let Some(first) = signals.forever().next() else { return };
             seen.signal.store(first, Ordering::SeqCst);
             flag.set();
+            let since = Instant::now();
             loop {
                 if let Some(second) = signals.pending().next() {
                     std::process::exit(code(second).into());
                 }
                 if alone {
-                    seen.end_if_idle();
+                    seen.end_if_idle(since);
                 }
                 std::thread::sleep(PAUSE);
             }
@@ -81,17 +89,28 @@ impl Signals {
         &self.stop
     }
 
+    /// Takes the lock of the output file, which is released with the run. No first signal cuts this short.
+    ///
+    /// # Errors
+    /// Those of `take`.
+    pub fn lock<E>(&self, take: impl FnOnce() -> Result<Option<Lock>, E>) -> Result<(), E> {
+        let mut state = self.shared.state();
+        state.lock = take()?;
+        Ok(())
+    }
+
     /// Notes that the model in memory has learned more than the one in the file.
     pub fn learned(&self) {
         self.shared.state().unsaved = true;
     }
 
-    /// Writes a file, which no first signal cuts short.
+    /// Writes the file at `path`, which no first signal cuts short.
     ///
     /// # Errors
     /// Those of `write`.
-    pub fn write<E>(&self, write: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+    pub fn write<E>(&self, path: &Path, write: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let _state = self.shared.state();
+        self.shared.to_pipe.store(files::is_special(path), Ordering::SeqCst);
         write()
     }
 
@@ -101,6 +120,7 @@ impl Signals {
     /// Those of `save`.
     pub fn save<E>(&self, steps: usize, save: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let mut state = self.shared.state();
+        self.shared.to_pipe.store(files::is_special(&self.shared.output), Ordering::SeqCst);
         save()?;
         (state.unsaved, state.steps) = (false, steps);
         Ok(())
@@ -126,15 +146,20 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the process, unless the model in memory has to be written or a file is being written.
-    fn end_if_idle(&self) {
-        let Ok(mut state) = self.state.try_lock() else { return };
-        if state.unsaved || state.ended {
-            return;
-        }
-        state.lock = None;
+    /// Ends the process, unless the model in memory has to be written or a file is being written. A pipe has had its
+    /// time since the signal if nobody reads it by then.
+    fn end_if_idle(&self, since: Instant) {
+        let steps = match self.state.try_lock() {
+            Ok(state) if state.unsaved || state.ended => return,
+            Ok(mut state) => {
+                state.lock = None;
+                state.steps
+            }
+            Err(_) if self.to_pipe.load(Ordering::SeqCst) && since.elapsed() > READER => 0,
+            Err(_) => return,
+        };
         let code = code(self.signal.load(Ordering::SeqCst));
-        note(&Interrupted { step: state.steps, output: self.output.clone(), code }.to_string());
+        note(&Interrupted { step: steps, output: self.output.clone(), code }.to_string());
         std::process::exit(code.into());
     }
 }

@@ -199,6 +199,141 @@ fn a_signal_ends_a_stream_and_the_model_is_written() {
     assert!(rest.join().unwrap() >= 2980);
 }
 
+/// A reader that does not read does not hold up a stop: the model is written, or there is nobody to write it for.
+#[test]
+#[cfg(unix)]
+fn a_stop_does_not_wait_for_a_reader() {
+    let folder = folder("a_stop_does_not_wait_for_a_reader");
+    let (table, model) = (calls(&folder), folder.join("m.safetensors"));
+    let [full, unread] = ["full", "unread"].map(|name| folder.join(name));
+    assert!(Command::new("mkfifo").args([&full, &unread]).status().unwrap().success());
+    // A pipe without room.
+    let pipe = fs::OpenOptions::new().read(true).write(true).open(&full).unwrap();
+    let mut filler = Command::new("yes").stdout(pipe.try_clone().unwrap()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    filler.kill().unwrap();
+    filler.wait().unwrap();
+    for (output, more) in [(&model, "--json"), (&unread, "--quiet")] {
+        let mut run = Command::new(program("noodl"))
+            .args(
+                format!("learn {} {AXES} {more} -o {}", table.display(), output.display()).split_whitespace(),
+            )
+            .stdout(pipe.try_clone().unwrap())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_secs(2));
+        assert!(run.try_wait().unwrap().is_none(), "{more}: the run should wait for its reader");
+        let (ended, time) = end(&mut run, "TERM");
+        assert_eq!(ended, Some(143), "{more}");
+        assert!(time < Duration::from_secs(1), "{more}: {time:?}");
+    }
+    let shown = stdout(&noodl(&format!("show {}", model.display())));
+    assert!(shown.contains("1 of 6 steps learned") || shown.contains("2 of 6 steps learned"), "{shown}");
+}
+
+/// A signal in the first moments leaves no lock and no temporary file behind, although files are tried out then.
+#[test]
+#[cfg(unix)]
+fn a_stop_at_the_start_leaves_nothing_behind() {
+    let folder = folder("a_stop_at_the_start_leaves_nothing_behind");
+    let (table, place) = (stream(&folder), folder.join("place"));
+    fs::create_dir(&place).unwrap();
+    let learn = format!(
+        "learn {} --feature kind --row from --col to --step bin(step,1) -o {}",
+        table.display(),
+        place.join("m.safetensors").display()
+    );
+    let is_empty = || fs::read_dir(&place).unwrap().next().is_none();
+    for _ in 0..100 {
+        let mut run = start(&learn);
+        while is_empty() && run.try_wait().unwrap().is_none() {}
+        end(&mut run, "TERM");
+        assert!(is_empty(), "{:?}", fs::read_dir(&place).unwrap().collect::<Vec<_>>());
+    }
+}
+
+/// A pipe gets one whole model and nothing else, however often a file would have been written.
+#[test]
+#[cfg(unix)]
+fn a_pipe_gets_one_model() {
+    let folder = folder("a_pipe_gets_one_model");
+    let (table, model, pipe) = (calls(&folder), folder.join("m.safetensors"), folder.join("pipe"));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut run =
+        start(&format!("learn {} {AXES} --checkpoint-every 1 -o {}", table.display(), pipe.display()));
+    fs::write(&model, fs::read(&pipe).unwrap()).unwrap();
+    assert!(run.wait().unwrap().success());
+    let shown = noodl(&format!("show {}", model.display()));
+    assert!(stdout(&shown).contains("6 of 6 steps learned"), "{}{}", stdout(&shown), stderr(&shown));
+    // What the command prints would follow the file.
+    for command in [
+        format!("learn {} {AXES} -o /dev/stdout", table.display()),
+        format!("report {} -o /dev/stdout", model.display()),
+    ] {
+        let refused = noodl(&command);
+        assert_eq!(refused.status.code(), Some(1), "{command}");
+        assert!(stderr(&refused).contains("cannot write /dev/stdout: "), "{}", stderr(&refused));
+        assert!(refused.stdout.is_empty());
+    }
+}
+
+/// Killed runs lose no step and leave no torn model, with one writer and with two, and the last run has the bits of a run
+/// that was never killed. `NOODL_KILLS` is the number of kills.
+#[test]
+fn killed_runs_lose_nothing() {
+    let folder = folder("killed_runs_lose_nothing");
+    let (table, whole, model) = (stream(&folder), folder.join("whole"), folder.join("m.safetensors"));
+    let axes = "--feature kind --row from --col to --step bin(step,1) --where step<300";
+    let learn = format!("learn {} {axes} --threads 1 --quiet", table.display());
+    let exported = |model: &Path| {
+        let csv = folder.join("exported.csv");
+        let made = noodl(&format!("export {} -o {}", model.display(), csv.display()));
+        assert!(made.status.success(), "{}", stderr(&made));
+        fs::read(csv).unwrap()
+    };
+    assert!(noodl(&format!("{learn} -o {}", whole.display())).status.success());
+    let expected = exported(&whole);
+    let learn = format!("{learn} --resume --checkpoint-every 1 -o {}", model.display());
+    let steps = || {
+        if !model.exists() {
+            return 0;
+        }
+        let shown = noodl(&format!("show {}", model.display()));
+        assert!(shown.status.success(), "{}", stderr(&shown));
+        let text = stdout(&shown);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let at = words.windows(2).position(|pair| pair == ["of", "300"]).unwrap();
+        words[at - 1].parse().unwrap()
+    };
+    let kills = std::env::var("NOODL_KILLS").map_or(20, |kills| kills.parse().unwrap());
+    let (mut draw, mut learned, mut rounds) = (1_u64, 0_usize, 0);
+    let mut below = |end: u64| {
+        draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (draw >> 33) % end
+    };
+    for kill in 0..kills {
+        let mut runs: Vec<Child> = (0..if kill % 10 < 3 { 2 } else { 1 }).map(|_| start(&learn)).collect();
+        std::thread::sleep(Duration::from_millis(below(200)));
+        for run in &mut runs {
+            std::thread::sleep(Duration::from_millis(below(20)));
+            run.kill().unwrap();
+            run.wait().unwrap();
+        }
+        let now = steps();
+        assert!(now >= learned, "kill {kill}: {learned} steps, then {now}");
+        learned = now;
+        if learned == 300 {
+            assert!(exported(&model) == expected, "kill {kill}");
+            fs::remove_file(&model).unwrap();
+            (learned, rounds) = (0, rounds + 1);
+        }
+    }
+    let ended = noodl(&learn);
+    assert!(ended.status.success(), "{}", stderr(&ended));
+    assert!(exported(&model) == expected);
+    println!("{kills} kills; {rounds} times all steps were learned in between");
+}
+
 /// A stop during the search for the first patterns takes less than a second, however many features there are.
 #[test]
 #[cfg(unix)]
@@ -304,6 +439,16 @@ fn labels_are_harmless() {
         assert!(stdout(&shown).contains("\\u{1b}]0;owned\\u{7}ann"), "{command}: {}", stdout(&shown));
         assert!(!wild(&stdout(&shown)) && !wild(&stderr(&shown)), "{command}");
     }
+    // JSON has C1 control characters, too, and text may change its direction.
+    let steps = folder.join("steps.csv");
+    fs::write(&steps, fs::read_to_string(&path).unwrap().replace("p11", "\u{9b}31m\u{202e}x")).unwrap();
+    let axes = "--feature hour(time) --row from --col month(time) --step to --patterns 2 --json";
+    let lines = stdout(&noodl(&format!(
+        "learn {} {axes} -o {}",
+        steps.display(),
+        model.with_extension("s").display()
+    )));
+    assert!(lines.contains("\\u009b31m\\u202ex") && !wild(&lines) && !lines.contains('\u{202e}'), "{lines}");
     let csv = folder.join("m.csv");
     for (more, label) in [("", "'=1+1,"), ("--raw", ",=1+1,")] {
         assert!(noodl(&format!("export {} -o {} {more}", model.display(), csv.display())).status.success());

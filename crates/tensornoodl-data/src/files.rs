@@ -27,8 +27,11 @@ pub fn check(path: &Path) -> Result<(), Error> {
     writable().map_err(|error| cannot_write(path, error))
 }
 
+/// Standard output, for [`apart`]: a command that prints must not write a file there.
+pub const STDOUT: &str = "/dev/stdout";
+
 /// Checks that no output is one of the inputs, and that no two outputs are the same file, whatever their names are: links
-/// to one file are the same file. The input `-` is standard input.
+/// to one file are the same file. The input `-` is standard input. Devices such as /dev/null may be used twice.
 ///
 /// # Errors
 /// [`Error::Write`] with the first output that is used twice.
@@ -36,7 +39,7 @@ pub fn apart(inputs: &[&Path], outputs: &[&Path]) -> Result<(), Error> {
     let source = |path: &Path| if path.as_os_str() == "-" { "/dev/stdin".into() } else { path.to_owned() };
     let mut taken: Vec<(&Path, Identity)> =
         inputs.iter().filter_map(|path| Some((*path, Identity::of(&source(path)).ok()?))).collect();
-    for path in outputs.iter().filter(|path| !is_special(path)) {
+    for path in outputs.iter().filter(|path| !is_device(path)) {
         let own = Identity::of(path).map_err(|error| cannot_write(path, error))?;
         if let Some((other, _)) = taken.iter().find(|(_, other)| *other == own) {
             let what = match path == other {
@@ -100,8 +103,8 @@ pub(crate) fn folder(path: &Path) -> &Path {
 /// Writes `content` to `path`, and replaces the file that is there.
 ///
 /// A new file has the permissions that the umask of the process gives; a file that is replaced keeps its permissions. A
-/// symbolic link stays, and the file that it leads to is replaced. A device or a pipe is written to directly. Several processes can write to one path at a time: the path then holds
-/// the whole content of one of them.
+/// symbolic link stays, and the file that it leads to is replaced. A device or a pipe is written to directly. Several
+/// processes can write to one path at a time: the path then holds the whole content of one of them.
 ///
 /// # Errors
 /// [`Error::Write`] if the operating system refuses. The file that was there is then unchanged.
@@ -159,8 +162,19 @@ fn check_name(path: &Path) -> io::Result<()> {
 }
 
 /// Whether the path is a device or a pipe, such as /dev/null. Those are written to and never replaced.
-pub(crate) fn is_special(path: &Path) -> bool {
+pub fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|it| !it.is_file() && !it.is_dir())
+}
+
+#[cfg(unix)]
+fn is_device(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    fs::metadata(path).is_ok_and(|it| it.file_type().is_char_device() || it.file_type().is_block_device())
+}
+
+#[cfg(not(unix))]
+fn is_device(path: &Path) -> bool {
+    is_special(path)
 }
 
 pub(crate) fn cannot_write(path: &Path, error: io::Error) -> Error {

@@ -1,7 +1,8 @@
 //! Locks the output of a long run: a second run with the same output is refused, and told who holds the lock.
 
+use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -42,22 +43,37 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         // Whoever opened the file in the meantime finds that it is gone, and makes a new one. A file that cannot be
-        // removed does no harm.
-        let _ = fs::remove_file(&self.path);
+        // removed does no harm. Another file that has taken its place is somebody's own.
+        if is_at(&self.file, &self.path).unwrap_or(false) {
+            let _ = fs::remove_file(&self.path);
+        }
         let _ = self.file.unlock();
     }
 }
 
 fn lock(path: &Path) -> io::Result<Option<Lock>> {
     let target = follow(path)?;
-    let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let path = folder(&target).join(format!(".{name}.lock"));
+    let path = folder(&target).join(lock_name(&target));
     for _ in 0..TRIES {
-        let mut file = File::options().read(true).write(true).create(true).truncate(false).open(&path)?;
+        let (mut file, writable) = match open(&path) {
+            Ok(opened) => opened,
+            Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {
+                // Another process has made or deleted the file in between, or the folder is missing.
+                fs::metadata(folder(&path))?;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(in_use(&mut file)),
-            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => return Ok(None),
+            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(TryLockError::Error(error)) if has_no_locks(&error) => {
+                if writable && is_at(&file, &path)? && content(&mut file)?.is_empty() {
+                    fs::remove_file(&path)?;
+                }
+                return Ok(None);
+            }
             Err(TryLockError::Error(error)) => return Err(error),
         }
         // The process that held the lock before may have deleted the file, and a link leads to a file of somebody else.
@@ -66,18 +82,69 @@ fn lock(path: &Path) -> io::Result<Option<Lock>> {
         }
         let text = content(&mut file)?;
         if !text.is_empty() && !text.starts_with(MARK) {
-            break;
+            return Err(in_the_way(&path));
         }
-        file.set_len(0)?;
-        file.rewind()?;
-        writeln!(file, "{MARK}{}", holder())?;
+        // What another user's process left behind is replaced where the folder allows it. It is a lock in any case.
+        if !writable && fs::remove_file(&path).is_ok() {
+            continue;
+        }
+        // A lock without a name, as on a full disk, is a lock.
+        let _ = name(&mut file);
         return Ok(Some(Lock { path, file }));
     }
-    let what = format!(
-        "{} is in the way and is no lock of noodl; move it away, or give another name",
-        path.display()
-    );
-    Err(io::Error::other(what))
+    Err(in_the_way(&path))
+}
+
+/// The length from which a name is shortened, in bytes. Most file systems allow 255.
+const LONG: usize = 200;
+
+/// Returns the name of the lock file for a file.
+fn lock_name(target: &Path) -> OsString {
+    let name = target.file_name().unwrap_or_default();
+    let mut lock = OsString::from(".");
+    match name.len() {
+        ..LONG => lock.push(name),
+        _ => lock.push(format!("{:08x}", crc32fast::hash(name.as_encoded_bytes()))),
+    }
+    lock.push(".lock");
+    lock
+}
+
+/// Opens the file of a lock, or creates it, and returns whether it can be written. A link is not followed.
+fn open(path: &Path) -> io::Result<(File, bool)> {
+    let options = || File::options().read(true).write(true).to_owned();
+    let opened = match fs::symlink_metadata(path) {
+        Ok(it) if !it.is_file() => return Err(in_the_way(path)),
+        Ok(_) => options().open(path),
+        Err(_) => options().create_new(true).open(path),
+    };
+    match opened {
+        // Another user's lock can be read.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied && path.exists() => {
+            Ok((File::open(path)?, false))
+        }
+        opened => Ok((opened?, true)),
+    }
+}
+
+/// Whether the file system says that it has no locks, as NFS without a lock service does.
+fn has_no_locks(error: &io::Error) -> bool {
+    let no_lock_service = if cfg!(target_os = "linux") { 37 } else { 77 };
+    error.kind() == ErrorKind::Unsupported || error.raw_os_error() == Some(no_lock_service)
+}
+
+/// Writes into the file of a lock who holds it.
+fn name(file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{MARK}{}", holder())
+}
+
+fn in_the_way(path: &Path) -> io::Error {
+    let path = path.display();
+    io::Error::other(format!(
+        "{path} is in the way and is no lock of noodl; move it away, or give another name"
+    ))
 }
 
 /// Says who this process is, and since when.

@@ -206,6 +206,37 @@ mod unix {
         assert!(Lock::take(Path::new("/dev/null")).unwrap().is_none());
     }
 
+    /// A lock never makes a file at the end of a link, waits for no pipe, and deletes no file that has taken its place.
+    #[test]
+    fn a_lock_leaves_other_files_alone() {
+        use tensornoodl_data::Lock;
+        let folder = folder("lock-others");
+        let (path, lock) = (folder.join("model"), folder.join(".model.lock"));
+        std::os::unix::fs::symlink("nowhere", &lock).unwrap();
+        assert!(Lock::take(&path).unwrap_err().to_string().contains("is no lock of noodl"));
+        assert_eq!(names(&folder), [".model.lock"]);
+        fs::remove_file(&lock).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&lock).status().unwrap().success());
+        assert!(Lock::take(&path).unwrap_err().to_string().contains("is no lock of noodl"));
+        fs::remove_file(&lock).unwrap();
+        let held = Lock::take(&path).unwrap().unwrap();
+        files::write(&lock, "a page").unwrap();
+        drop(held);
+        assert_eq!(fs::read_to_string(&lock).unwrap(), "a page");
+    }
+
+    /// Long names have locks, too.
+    #[test]
+    fn a_long_name_has_a_lock() {
+        use tensornoodl_data::Lock;
+        let folder = folder("lock-long");
+        let [one, two] = ["1", "2"].map(|end| folder.join("n".repeat(249) + end));
+        let held = Lock::take(&one).unwrap().unwrap();
+        assert!(Lock::take(&one).unwrap_err().to_string().contains("it is in use by process"));
+        drop((Lock::take(&two).unwrap().unwrap(), held));
+        assert!(names(&folder).is_empty());
+    }
+
     #[test]
     fn devices_and_pipes_are_written_to_directly() {
         let null = Path::new("/dev/null");

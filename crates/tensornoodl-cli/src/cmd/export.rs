@@ -1,7 +1,7 @@
 //! `noodl export`: a model as CSV, Parquet or NPZ.
 
 use std::io::{self, Cursor, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::anyhow;
@@ -49,7 +49,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    files::apart(&[&args.model], &[&args.output])?;
+    files::apart(&[&args.model, Path::new(files::STDOUT)], &[&args.output])?;
     files::check(&args.output)?;
     let model = model::load(&args.model)?;
     let bytes = match args.output.extension().and_then(|end| end.to_str()) {

@@ -15,7 +15,7 @@ use tensornoodl::parallel::agree;
 use tensornoodl::{DiscoverParams, Error, Params, Passes, Polish, Rule, Stop, Team, Tensor};
 use tensornoodl_cli::memory;
 use tensornoodl_cli::model::{write_note, write_verdict};
-use tensornoodl_cli::output::{note, plain, stdout};
+use tensornoodl_cli::output::{json, note, plain, stdout};
 use tensornoodl_cli::program::{FewerPatterns, NothingExplained, wrong};
 use tensornoodl_cli::progress::Spinner;
 use tensornoodl_cli::signals::Signals;
@@ -181,7 +181,7 @@ pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
             if let Some(fall) = model.fall(step) {
                 line["fall"] = serde_json::json!({ "explained": fall.explained, "usual": fall.usual });
             }
-            writeln!(stdout(), "{line}")?;
+            writeln!(stdout(), "{}", json(&line))?;
         }
         Ok(())
     })?;
@@ -222,14 +222,11 @@ fn write_records(out: &mut impl Write, model: &Model) -> io::Result<()> {
     }
     for unseen in model.unseen() {
         let since = unseen.step.map(|step| &model.card.steps[step]);
-        writeln!(
-            out,
-            "{}",
-            serde_json::json!({ "type": "unseen", "pattern": unseen.pattern + 1, "since": since })
-        )?;
+        let line = serde_json::json!({ "type": "unseen", "pattern": unseen.pattern + 1, "since": since });
+        writeln!(out, "{}", json(&line))?;
     }
     for warning in model.warnings() {
-        writeln!(out, "{}", serde_json::json!({ "type": "warning", "warning": warning }))?;
+        writeln!(out, "{}", json(&serde_json::json!({ "type": "warning", "warning": warning })))?;
     }
     Ok(())
 }
@@ -256,8 +253,8 @@ pub(crate) fn learn(
 ) -> anyhow::Result<Model> {
     let writes = team.rank() == 0;
     let quiet = args.quiet || args.json || !writes;
-    let signals =
-        check(args, team).and_then(|lock| Ok(Signals::watch(&args.output, lock, team.size() == 1)?))?;
+    let signals = Signals::watch(&args.output, team.size() == 1)?;
+    signals.lock(|| check(args, team))?;
     let run = Run { args, team, writes, quiet, signals: &signals };
     let stop = signals.stop().clone();
     let (mut events, query, start) = run.read()?;
@@ -292,19 +289,18 @@ pub(crate) fn learn(
     model.learner.set_stop(stop.clone());
     model.learner.join(Arc::clone(team));
     run.steps(&mut model, &events, each)?;
-    run.save(&model)?;
+    run.save_early(&model)?;
     if args.polish {
         run.polish(&mut model, &events)?;
-        run.save(&model)?;
+        run.save_early(&model)?;
     }
-    if let Some(seeds) = args.stability {
-        run.measure_stability(&mut model, &events, seeds, &stop)?;
-        run.save(&model)?;
-    }
+    let measured = args.stability.map(|seeds| run.measure_stability(&mut model, &events, seeds, &stop));
+    run.save(&model)?;
+    measured.transpose()?;
     if let Some(path) = args.report.as_ref().filter(|_| writes) {
         let labels = if args.report_shown_only { PageLabels::Shown } else { PageLabels::All };
         let page = tensornoodl_report::html_with(&model, labels)?;
-        signals.write(|| files::write(path, page))?;
+        signals.write(path, || files::write(path, page))?;
     }
     Ok(model)
 }
@@ -313,7 +309,8 @@ pub(crate) fn learn(
 fn check(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<Option<Lock>> {
     let outputs: Vec<&Path> = args.report.iter().chain([&args.output]).map(PathBuf::as_path).collect();
     let inputs = args.table.inputs()?;
-    let inputs: Vec<&Path> = inputs.iter().chain(&args.start_model).map(PathBuf::as_path).collect();
+    let mut inputs: Vec<&Path> = inputs.iter().chain(&args.start_model).map(PathBuf::as_path).collect();
+    inputs.push(Path::new(files::STDOUT));
     files::apart(&inputs, &outputs)?;
     if args.checkpoint_every == Some(0) {
         return Err(wrong("checkpoint_every", 0, "at least 1").into());
@@ -488,10 +485,15 @@ impl Run<'_> {
         })
     }
 
+    /// Writes the model before the work goes on. A pipe takes only the final model.
+    fn save_early(&self, model: &Model) -> anyhow::Result<()> {
+        if files::is_special(&self.args.output) { Ok(()) } else { self.save(model) }
+    }
+
     /// Writes the model in the middle of a run, and returns whether that was possible. If not, the run goes on, and the
     /// next step tries again. `late` says that the step before has failed already; this is told once.
     fn checkpoint(&self, model: &Model, late: bool) -> bool {
-        let saved = self.save(model);
+        let saved = self.save_early(model);
         if let Err(error) = &saved
             && self.writes
             && !late

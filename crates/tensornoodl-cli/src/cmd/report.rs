@@ -1,7 +1,7 @@
 //! `noodl report`: an HTML page about a model.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tensornoodl_cli::model;
 use tensornoodl_data::files;
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    files::apart(&[&args.model], &[&args.output])?;
+    files::apart(&[&args.model, Path::new(files::STDOUT)], &[&args.output])?;
     files::check(&args.output)?;
     let model = model::load(&args.model)?;
     let labels = if args.shown_only { PageLabels::Shown } else { PageLabels::All };
