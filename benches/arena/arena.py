@@ -24,7 +24,7 @@ import must
 import peers
 import tables
 from measures import geometric
-from runner import BATCH, MINE, OURS, SLOW, STREAMS, TOLD, Arena, say, write
+from runner import BATCH, MADE, MINE, OURS, SLOW, STREAMS, TOLD, Arena, say, write
 
 
 def summary(records):
@@ -150,7 +150,7 @@ def progress(call, unit, begun):
 def main():
     default = [OURS, TOLD, *dict.fromkeys([*peers.BATCH, *peers.GROUPS, *peers.STREAM])]
     every = [*default, *(method for method in MINE if method not in default)]
-    known = [*BATCH, *STREAMS, "tickets_day", "aminoacids"]
+    known = [*BATCH, *STREAMS, "tickets_day", "aminoacids", *MADE]
     read = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     read.add_argument("--tables", nargs="+", metavar="TABLE", help=f"of {', '.join(known)}; tickets:3 has seed 3")
     read.add_argument("--methods", nargs="+", metavar="METHOD", choices=every, default=default, help=", ".join(every))

@@ -18,6 +18,7 @@ SLOW = {"CP-APR", "NN-PARAFAC"}  # two seeds only, and one for held-out places a
 TENTHS = range(1, 10)
 SCORED = 500  # held-out places of all splits of a table: fewer say little
 BATCH = ["school", "school_hour", "school_20min", "school_slots", "enron", "tickets", "mail"]
+MADE = ["contacts", "contacts_20min", "trips", "trips_week", "flights", "desk", "desk_week"]  # run if they are named
 STREAMS = ["tickets_week", "mail_month", "planted", "planted_bursty", "planted_change", "planted_thin"]
 
 

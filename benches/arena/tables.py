@@ -233,6 +233,61 @@ def planted(name, seed):
     return Table(name, axes, cells, known=plan.patterns, planted=patterns)
 
 
+def numbered(name, letters, cells, **known):
+    """Returns a table whose labels are numbers after these letters; cells are (feature, row, col, step, count)."""
+    cells = np.array(sorted(cells), dtype=np.int64)
+    sizes = cells.max(0)[:4] + 1
+    axes = [[f"{letter}{index:03}" for index in range(size)] for letter, size in zip(letters, sizes)]
+    return Table(name, axes, cells, **known)
+
+
+def contacts(name, seed):
+    """Contacts of pupils that are made, by day or by 20 minutes; the groups are their classes."""
+    of, met = generators.contacts(seed)
+    width = 24 if name == "contacts" else 1
+    cells = Counter()
+    for person, other, slot, many in met:
+        cells[other, person, slot // width, 0] += many
+    classes = {f"p{person:03}": f"class {group}" for person, group in enumerate(of)}
+    table = numbered(name, "ppts", [(*key, many) for key, many in cells.items()], known=5, classes=classes,
+                     grouped="feature")
+    pairs = [(f"p{a:03}", f"p{b:03}") for a, b, _, many in met for _ in range(many)]
+    table.graph = people(pairs, table.axes[0])
+    return table
+
+
+def trips(name, seed):
+    """Trips between stations that are made: the hour of the day, by week or the whole year."""
+    courses, cells = generators.trips(seed)
+    if name == "trips":
+        cells = whole(cells)
+    return numbered(name, "hfts", cells, known=3, planted=courses)
+
+
+def flights(name, seed):
+    """Flights between airports that are made, by month; the groups are regions."""
+    of, cells = generators.flights(seed)
+    classes = {f"p{airport:03}": f"region {group}" for airport, group in enumerate(of)}
+    cells = [(end, start, month, 0, many) for end, start, month, many in cells]
+    return numbered(name, "ppms", cells, known=6, classes=classes, grouped="feature")
+
+
+def desk(name, seed):
+    """Requests at a help desk that are made, by week or the whole year."""
+    mixes, cells = generators.desk(seed)
+    if name == "desk":
+        cells = whole(cells)
+    return numbered(name, "casw", cells, known=5, planted=mixes)
+
+
+def whole(cells):
+    """Returns the cells of a stream with all steps added up."""
+    sums = Counter()
+    for feature, row, col, _, many in cells:
+        sums[feature, row, col, 0] += many
+    return [(*key, many) for key, many in sums.items()]
+
+
 def noodl():
     """Returns the path of the program."""
     root = Path(__file__).resolve().parents[2]
@@ -251,6 +306,13 @@ MAKERS = {
     "mail": mail,
     "mail_month": mail,
     **{name: planted for name in generators.PLANS},
+    "contacts": contacts,
+    "contacts_20min": contacts,
+    "trips": trips,
+    "trips_week": trips,
+    "flights": flights,
+    "desk": desk,
+    "desk_week": desk,
 }
 
 

@@ -75,6 +75,13 @@ class Generators(unittest.TestCase):
         self.assertLess(totals[0.0], 2)
         self.assertGreater(totals[4.0], 4)
 
+    def test_the_fifth_team_of_the_desk_begins_late_and_seeds_repeat(self):
+        mixes, cells = generators.desk(0)
+        self.assertEqual(cells, generators.desk(0)[1])
+        self.assertTrue(np.allclose(mixes.sum(1), 1))
+        of_fifth = lambda weeks: sum(many for category, _, _, week, many in cells if category == 11 and week in weeks)
+        self.assertGreater(of_fifth(range(22, 44)), 3 * of_fifth(range(22)))
+
 
 if __name__ == "__main__":
     unittest.main()
