@@ -149,18 +149,19 @@ impl Ladder {
 
     /// The rung that is taken: the lowest one that no rung up to [`AHEAD`] patterns above it significantly exceeds. Also
     /// returns the largest significance with which a rung above the first one exceeds it.
+    ///
+    /// Where there are many patterns, fits with a few of them are poor. So the first rung is compared with all rungs if
+    /// the next ones do not exceed it. Because these are many, one of them must be twice as significant.
     pub(crate) fn decide(&self) -> (usize, f64) {
-        let mut taken = 0;
-        let ahead = |from: usize| {
-            let limit = self.scores[from].0 + AHEAD;
-            (from + 1..self.scores.len()).filter(move |rung| self.scores[*rung].0 <= limit)
-        };
+        let (mut taken, mut first) = (0, 0.0);
         let exceeds = |rung: usize, from: usize| significance(&self.scores[rung].1, &self.scores[from].1);
-        let mut first = 0.0;
-        loop {
-            let best =
-                ahead(taken).map(|rung| (exceeds(rung, taken), rung)).max_by(|a, b| a.0.total_cmp(&b.0));
-            let Some((z, top)) = best else { break };
+        let best = |from: usize, most: usize| {
+            let rungs = (from + 1..self.scores.len()).filter(|rung| self.scores[*rung].0 <= most);
+            rungs.map(|rung| (exceeds(rung, from), rung)).max_by(|a, b| a.0.total_cmp(&b.0))
+        };
+        while let Some((z, top)) = best(taken, self.scores[taken].0 + AHEAD) {
+            let far = if taken == 0 && z < SIGNIFICANCE { best(0, usize::MAX) } else { None };
+            let (z, top) = far.filter(|far| far.0 >= 2.0 * SIGNIFICANCE).unwrap_or((z, top));
             if taken == 0 {
                 first = z;
             }
@@ -338,4 +339,29 @@ fn from_known<R>(
     fit.iterate(cells, WARM_ITERATIONS);
     fit.overfill(cells, top, seed);
     fit.merge_down(cells, least, judge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A ladder with these gains of each of 100 fibers over the first rung, which differ by chance.
+    fn ladder(gains: &[f64]) -> Ladder {
+        let chance = |fiber: usize, rung: usize| ((fiber * 37 + rung * 59) % 100) as f64 / 50.0 - 0.99;
+        let fibers = |rung: usize| (0..100).map(move |fiber| (fiber, rung));
+        let score = |(rung, gain): (usize, &f64)| {
+            (rung + 1, vec![fibers(rung).map(|(fiber, rung)| gain + chance(fiber, rung)).collect()])
+        };
+        Ladder { scores: gains.iter().enumerate().map(score).collect() }
+    }
+
+    #[test]
+    fn many_patterns_are_found_where_few_do_not_help() {
+        let poor = [0.0, -0.4, -0.4, -0.3, -0.2];
+        let taken = |gains: &[f64]| ladder(&[&poor, gains].concat()).decide().0 + 1;
+        assert_eq!(taken(&[0.0, 1.0, 2.0, 2.0]), 8);
+        // A gain far above the first rung must be twice as significant: this one has four standard errors.
+        assert_eq!(taken(&[0.0, 0.0, 0.33, 0.0]), 1);
+        assert_eq!(ladder(&[0.0, 0.0, 0.33, 0.0]).decide().0 + 1, 3);
+    }
 }
