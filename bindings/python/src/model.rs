@@ -93,6 +93,8 @@ fn record<'py>(
     dict.set_item("patterns", record.patterns)?;
     dict.set_item("found", record.found)?;
     dict.set_item("lost", record.lost)?;
+    dict.set_item("retired", record.retired)?;
+    dict.set_item("returned", record.returned.len())?;
     let surprises: Vec<Row> = record.surprises.iter().map(|it| row(label, it)).collect();
     dict.set_item("surprises", surprises)?;
     Ok(dict)

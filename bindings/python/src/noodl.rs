@@ -123,7 +123,9 @@ impl Learner {
         record.set_item("passes", step.passes)?;
         record.set_item("patterns", step.activity.len())?;
         record.set_item("found", step.found)?;
-        record.set_item("lost", step.lost.len())?;
+        record.set_item("lost", step.lost.len() - step.retired.len())?;
+        record.set_item("retired", step.retired.len())?;
+        record.set_item("returned", step.returned.len())?;
         Ok(record)
     }
 

@@ -10,7 +10,7 @@ use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use tensornoodl::synthetic::{Plan, Planted};
 use tensornoodl::{DiscoverParams, Learner, Params, Shape, Tensor};
-use tensornoodl_data::{Counter, Events, Model, Query, Recipe, Value, table};
+use tensornoodl_data::{Card, Counter, Events, Model, Query, Recipe, Value, table};
 
 const STEPS: u64 = 6;
 
@@ -175,6 +175,38 @@ fn lost_patterns_are_archived() {
     }
     assert_eq!(known.len(), model.identities().len() + model.archive().len());
     assert!(Model::from_bytes(&model.to_bytes().unwrap(), "m").unwrap() == model);
+}
+
+#[test]
+fn a_retired_pattern_returns_with_its_identity_and_its_name() {
+    let season = |seed: u64| {
+        let plan = Plan { features: 12, patterns: 3, rows: 10, cols: 10, seed, ..Plan::default() };
+        Planted::new(Plan { alpha: 0.4, beta: 0.4, ..plan }).unwrap()
+    };
+    let names = |count: usize| (0..count).map(|at| at.to_string()).collect::<Vec<String>>();
+    let learner = Learner::from_nothing(12, Params::default(), DiscoverParams::default()).unwrap();
+    let mut model = Model::with_card(learner, Card::new(query(), [names(12), names(10), names(10)]));
+    model.card.steps = (1..=75).map(|week| format!("week {week}")).collect();
+    let learn = |model: &mut Model, seed: u64, weeks: std::ops::RangeInclusive<u64>| {
+        weeks.for_each(|week| drop(model.learn(&season(seed).tensor(week).tensor).unwrap()));
+    };
+    learn(&mut model, 1, 1..=10);
+    model.set_name(0, "night shift");
+    let named = model.identities()[0].clone();
+    learn(&mut model, 2, 11..=65);
+    let archived = model.archive().iter().find(|it| it.identity == named).unwrap();
+    assert!(archived.retired && (8..12).contains(&archived.last), "{archived:?}");
+    assert!(!model.identities().contains(&named));
+    let news = model.news().join(". ");
+    assert!(news.contains("that were not seen for long left the dictionary"), "{news}");
+    model = Model::from_bytes(&model.to_bytes().unwrap(), "m").unwrap();
+    learn(&mut model, 1, 66..=75);
+    let number = model.identities().iter().position(|identity| *identity == named).unwrap();
+    assert!(model.archive().iter().all(|it| it.identity != named));
+    assert!(model.card.history.iter().any(|record| record.returned.contains(&named.id)));
+    let news = model.news().join(". ");
+    let returned = format!("pattern {} had left the dictionary, and returned in week 6", number + 1);
+    assert!(news.contains(&returned), "{news}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod counts;
 mod exact;
 pub(crate) mod pass;
 pub(crate) mod polish;
+pub(crate) mod retired;
 mod sightings;
 mod step;
 
@@ -26,6 +27,7 @@ use std::borrow::Borrow;
 use std::fmt::Display;
 use std::sync::Arc;
 
+pub use crate::learner::retired::Returned;
 pub use crate::learner::step::{Step, Times};
 
 use crate::data::codes::Codes;
@@ -40,7 +42,7 @@ use crate::learner::common::Common;
 use crate::learner::counts::Counts;
 use crate::learner::exact::Exact;
 use crate::learner::pass::Scratch;
-use crate::learner::sightings::Sightings;
+use crate::learner::sightings::{Presence, Sightings};
 use crate::learner::step::timed;
 use crate::linalg::vector::add_scaled;
 use crate::parallel::team::{Team, TeamHandle, agree};
@@ -93,7 +95,7 @@ impl Learner {
     /// [`Error::Features`] for a tensor of another number of features; [`Error::Diverged`]; [`Error::Stopped`]; the
     /// error of another rank as [`Error::OtherRank`]. The learner is then unchanged.
     pub fn learn(&mut self, tensor: &Tensor<'_>) -> Result<Step, Error> {
-        if self.common.dictionary.patterns() > 0 {
+        if self.common.dictionary.patterns() > 0 && !self.begins_again() {
             return self.step(tensor.shape(), || [Ok(tensor)]);
         }
         let mut next = self.clone();
@@ -162,12 +164,21 @@ impl Learner {
         }
     }
 
+    /// Whether the first patterns are searched for in the next tensor although there are patterns, because they explain
+    /// little.
+    fn begins_again(&self) -> bool {
+        match &self.method {
+            Method::Exact(exact) => exact.begins_again(),
+            Method::Counts(_) => false,
+        }
+    }
+
     /// Finds the first patterns in a tensor. Each rank of the team has a share of its fibers.
     fn find_first_patterns(&mut self, tensor: &Tensor<'_>) -> Result<(), Error> {
         let team = Arc::clone(&self.common.team.0);
         agree(&*team, self.common.check_features(tensor.shape()))?;
         match &mut self.method {
-            Method::Exact(exact) => exact.find_first_patterns(&mut self.common, tensor),
+            Method::Exact(exact) => exact.find_first_patterns(&mut self.common, tensor)?,
             Method::Counts(counts) => counts.find_first_patterns(&mut self.common, tensor)?,
         }
         // A rank that is stopped finds no patterns, so all ranks must stop with it.
@@ -256,14 +267,17 @@ impl Learner {
             return Err(Error::State);
         }
         let (n, m) = (common.dictionary.features(), common.dictionary.patterns());
-        let state = match &self.method {
-            Method::Exact(exact) => exact.is_sound(n, m),
-            Method::Counts(counts) => counts.is_sound(n, m),
+        let (state, statistics) = match &self.method {
+            Method::Exact(exact) => (exact.is_sound(n, m), 0),
+            Method::Counts(counts) => (counts.is_sound(n, m), n),
         };
         let sound = state
             && Shape { features: n, rows: 1, cols: 1 }.check().is_ok()
             && common.sightings.len() == m
-            && common.sightings.iter().all(|sightings| sightings.is_sound(common.steps));
+            && common.presence.len() == m
+            && common.sightings.iter().all(|sightings| sightings.is_sound(common.steps))
+            && common.presence.iter().all(Presence::is_sound)
+            && common.retired.iter().all(|it| it.is_sound(n, statistics, common.steps));
         if sound { Ok(()) } else { Err(Error::State) }
     }
 
@@ -336,13 +350,20 @@ impl Learner {
     }
 
     /// Patterns that no tensor has shown for an unusually long time: given how often each pattern was seen before,
-    /// the probability that chance produces such a gap for any pattern is below 1/1000. These patterns stay in the
-    /// dictionary.
+    /// the probability that chance produces such a gap for any pattern is below 1/1000. These patterns are still in
+    /// the dictionary.
     pub fn overdue(&self) -> Vec<usize> {
         let rare = 1e-3 / self.common.sightings.len().max(1) as f64;
         let overdue =
             |pattern: &usize| self.common.sightings[*pattern].chance_of_gap(self.common.steps) < rare;
         (0..self.common.sightings.len()).filter(overdue).collect()
+    }
+
+    /// The patterns that retired, because no step had shown them for many times their usual gap between sightings, in
+    /// the order in which they left the dictionary. A retired pattern returns when a search finds it again. A learner
+    /// whose number of patterns was given retires none.
+    pub fn retired(&self) -> impl ExactSizeIterator<Item = &[f64]> {
+        self.common.retired.iter().map(|it| &it.pattern[..])
     }
 
     /// For every pattern that was found in the data, its evidence: the similarity of the fibers that it was found in,
@@ -408,9 +429,15 @@ pub struct ExactLearner {
 
 impl From<ExactLearner> for Learner {
     fn from(it: ExactLearner) -> Learner {
-        let exact = Exact { adaptive: it.adaptive, discovery: it.discovery, scratch: Scratch::default() };
-        let common =
-            Common { sightings: it.sightings, steps: it.steps, ..Common::new(it.dictionary, it.params) };
+        let exact = Exact {
+            adaptive: it.adaptive,
+            discovery: it.discovery,
+            again: None,
+            scratch: Scratch::default(),
+        };
+        let presence = vec![Presence::default(); it.sightings.len()];
+        let (sightings, steps) = (it.sightings, it.steps);
+        let common = Common { sightings, presence, steps, ..Common::new(it.dictionary, it.params) };
         Learner { common, method: Method::Exact(Box::new(exact)) }
     }
 }

@@ -125,7 +125,7 @@ pub use discover::scale::Scale;
 pub use error::Error;
 pub use evaluate::{assumptions, count_assumptions, metrics, recovery, synthetic, synthetic_counts};
 pub use learner::polish::Polish;
-pub use learner::{ExactLearner, Learner, Step, Times};
+pub use learner::{ExactLearner, Learner, Returned, Step, Times};
 pub use parallel::Team;
 pub use params::{ModelKind, Params, Passes, Rule, Samples, Solver};
 pub use shape::{Place, Shape};

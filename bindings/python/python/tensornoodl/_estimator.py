@@ -202,7 +202,7 @@ class TensorNOODL:
     ladder_ : list of Rung
         What decided on the number of patterns of counts. It is empty for the exact model and where the number was given.
     history_ : list of dict
-        A record of every step: fibers, fit, change of the patterns, patterns found and lost, and so on. ``1 - fit**2`` is the share that
+        A record of every step: fibers, fit, change of the patterns, patterns found, lost, retired and returned, and so on. ``1 - fit**2`` is the share that
         is explained: of the energy in the exact model, of the deviance from the mean shares of the features in the counts model.
         ``surprises`` are the places of counts that were too unlikely for chance, judged before the step was learned: see ``surprise``.
     warnings_ : list of str

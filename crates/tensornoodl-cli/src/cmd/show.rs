@@ -9,7 +9,7 @@ use tensornoodl_cli::model::{self, write_verdict};
 use tensornoodl_cli::output::{make_plain, plain};
 use tensornoodl_cli::plot::sparkline;
 use tensornoodl_cli::program::wrong;
-use tensornoodl_data::{Axis, Card, Group, Model};
+use tensornoodl_data::{Archived, Axis, Card, Group, Model};
 
 /// Groups with a smaller share of a pattern are only counted.
 const LEAST_SHARE: f64 = 0.01;
@@ -83,6 +83,28 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             let top = if args.pattern.is_some() { args.top } else { args.top.min(3) };
             write_groups(&mut out, card, groups, top)?;
         }
+    }
+    if args.pattern.is_none() {
+        write_retired(&mut out, &model)?;
+    }
+    Ok(())
+}
+
+/// Prints the patterns that retired.
+fn write_retired(out: &mut impl Write, model: &Model) -> io::Result<()> {
+    let retired: Vec<&Archived> = model.archive().iter().filter(|it| it.retired).collect();
+    if !retired.is_empty() {
+        writeln!(out, "\nretired patterns, which return when they are seen again:")?;
+    }
+    for it in retired {
+        let name = if it.identity.name.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", plain(&it.identity.name))
+        };
+        let (first, last) = (&model.card.steps[it.first], &model.card.steps[it.last]);
+        let peaks = peaks(&it.pattern, &model.card.features);
+        writeln!(out, "  identity {}{name}, seen from {first} to {last}, {peaks}", it.identity.id)?;
     }
     Ok(())
 }

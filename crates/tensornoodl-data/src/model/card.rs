@@ -74,9 +74,19 @@ pub struct Record {
     pub found: usize,
     /// Number of patterns that were lost in the step.
     pub lost: usize,
+    /// Number of patterns that retired in the step, because they were not seen for long.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retired: usize,
+    /// The identities of the patterns that had retired and returned in the step. They are counted as found, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub returned: Vec<u64>,
     /// Places whose events are too unlikely for chance, given the steps before: see [`tensornoodl::significant`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub surprises: Vec<Surprising>,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 impl Record {

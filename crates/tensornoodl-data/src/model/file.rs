@@ -21,11 +21,12 @@
 //! | `learner` | u8 | the state of the learner, to continue with the next step |
 //! | `checksum` | i64 | the checksum of the file |
 //! | `section.evidence` | JSON | [`Evidence`] for the number of patterns |
-//! | `section.archive.pattern` | f64, a x n | patterns that were lost |
-//! | `section.archive.id` | i64 | the identity of each lost pattern |
+//! | `section.archive.pattern` | f64, a x n | patterns that were lost or retired |
+//! | `section.archive.id` | i64 | the identity of each of them |
+//! | `section.archive.retired` | i64 | 1 if the pattern retired and may return, else 0 |
 //! | `section.archive.first` | i64 | the step that found it, from 0 |
 //! | `section.archive.last` | i64 | the last step that showed it, from 0 |
-//! | `section.archive.name` | texts | the names of lost patterns, or empty |
+//! | `section.archive.name` | texts | their names, or empty |
 //! | `section.groups.rows.group`, `section.groups.rows.index` | i64 | for counts, if groups were asked for before: group and row of each entry of `section.groups.rows.value` |
 //! | `section.groups.rows.value` | f64 | the number of events that a row has in a group, in the latest steps |
 //! | `section.groups.cols.group`, ... `section.groups.cols.value` | | as above, for cols |
@@ -241,6 +242,9 @@ impl Model {
             UNSEALED => (Identities::new(patterns), Vec::new()),
             _ => read_identities(&reader, [patterns, features], steps)?,
         };
+        if archive.iter().filter(|it| it.retired).count() > learner.retired().len() {
+            return Err(reader.cannot("section.archive does not fit the retired patterns of its learner"));
+        }
         let evidence = "section.evidence";
         let evidence = reader.has(evidence).then(|| reader.json::<Evidence>(evidence)).transpose()?;
         let groups = read_groups(&reader, patterns, lengths)?.map_or_else(OnceLock::new, OnceLock::from);
@@ -269,7 +273,7 @@ fn identity_arrays<'i>(
     arrays
 }
 
-/// Returns the arrays of the lost patterns.
+/// Returns the arrays of the lost and retired patterns.
 fn archive_arrays(archive: &[Archived], features: usize) -> Vec<(String, Array)> {
     let values: Vec<f64> = archive.iter().flat_map(|it| it.pattern.iter().copied()).collect();
     let steps = |of: fn(&Archived) -> usize| {
@@ -277,6 +281,7 @@ fn archive_arrays(archive: &[Archived], features: usize) -> Vec<(String, Array)>
     };
     let mut arrays = identity_arrays("section.archive", archive.iter().map(|it| &it.identity));
     arrays.push(array("section.archive.pattern", Array::matrix([archive.len(), features], &values)));
+    arrays.push(array("section.archive.retired", steps(|it| usize::from(it.retired))));
     arrays.push(array("section.archive.first", steps(|it| it.first)));
     arrays.push(array("section.archive.last", steps(|it| it.last)));
     arrays
@@ -352,9 +357,12 @@ fn read_identities(
         let identities = read("section.archive", count)?;
         let (first, last) =
             (reader.integers("section.archive.first")?, reader.integers("section.archive.last")?);
+        let retired = reader.integers("section.archive.retired")?;
         let in_order =
             first.iter().zip(&last).all(|(first, last)| 0 <= *first && first <= last && *last < steps as i64);
-        if length != features || [first.len(), last.len()] != [count, count] || !in_order {
+        let flags = retired.iter().all(|flag| [0, 1].contains(flag));
+        let lengths = [first.len(), last.len(), retired.len()];
+        if length != features || lengths != [count; 3] || !in_order || !flags {
             return Err(reader.cannot("section.archive does not fit its patterns and steps"));
         }
         let patterns = values.chunks_exact(features).map(<[f64]>::to_vec);
@@ -363,7 +371,14 @@ fn read_identities(
             .into_iter()
             .zip(patterns)
             .zip(steps)
-            .map(|((identity, pattern), (first, last))| Archived { identity, pattern, first, last })
+            .zip(retired)
+            .map(|(((identity, pattern), (first, last)), retired)| Archived {
+                identity,
+                retired: retired == 1,
+                pattern,
+                first,
+                last,
+            })
             .collect();
     }
     Ok((Identities { list, next: next.max(1) as u64 }, archive))
@@ -407,7 +422,7 @@ mod tests {
 
     fn archived(id: u64) -> Archived {
         let identity = Identity { id, name: "old \u{e9}".into() };
-        Archived { identity, pattern: vec![0.0, -1.0, 0.0], first: 0, last: 0 }
+        Archived { identity, retired: false, pattern: vec![0.0, -1.0, 0.0], first: 0, last: 0 }
     }
 
     fn with_archive(model: &mut Model, change: fn(&mut Archived)) {
@@ -457,6 +472,8 @@ mod tests {
         let fit = "section.archive does not fit its patterns and steps";
         wrong(|model| with_archive(model, |it| it.last = 1), fit);
         wrong(|model| with_archive(model, |it| it.first = 1), fit);
+        let fit = "section.archive does not fit the retired patterns of its learner";
+        wrong(|model| with_archive(model, |it| it.retired = true), fit);
         wrong(
             |model| model.card.kind = "sums".into(),
             "it is a model of the kind \"sums\", this program knows exact, counts",

@@ -10,11 +10,13 @@ pub struct Identity {
     pub name: String,
 }
 
-/// A pattern that was lost.
+/// A pattern that was lost, or that retired.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Archived {
     /// The identity of the pattern.
     pub identity: Identity,
+    /// Whether the pattern retired, because it was not seen for long. It returns when it is seen again.
+    pub retired: bool,
     /// The pattern as it was before the step that lost it.
     pub pattern: Vec<f64>,
     /// The step that found the pattern, from 0.

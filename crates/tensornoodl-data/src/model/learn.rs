@@ -35,7 +35,7 @@ pub struct Model {
     pub evidence: Option<Evidence>,
     /// The identity of each pattern.
     pub(crate) identities: Identities,
-    /// The patterns that were lost, in the order in which they were lost.
+    /// The patterns that were lost or retired, in the order in which that happened.
     pub(crate) archive: Vec<Archived>,
 }
 
@@ -95,7 +95,8 @@ impl Model {
         self.identities.list[pattern].name = name.into();
     }
 
-    /// Returns the patterns that were lost, in the order in which they were lost.
+    /// Returns the patterns that were lost or retired, in the order in which that happened. A retired pattern that is seen
+    /// again leaves the archive, and has its identity and its name again.
     pub fn archive(&self) -> &[Archived] {
         &self.archive
     }
@@ -111,12 +112,14 @@ impl Model {
     /// [`Error::Tensor`] if the learner refuses the tensor or is stopped. The model is then unchanged.
     pub fn learn(&mut self, tensor: &Tensor<'_>) -> Result<Step, Error> {
         let (before, last_seen) = (self.learner.dictionary().clone(), self.learner.last_seen());
+        let retired = self.learner.retired().len();
         let surprises = match self.learner.kind() {
             ModelKind::Exact => Vec::new(),
             ModelKind::Counts => self.learner.surprises(tensor, |value| self.card.recipe.undo(value))?,
         };
         let step = self.learner.learn(tensor)?;
-        self.follow(&step, &before, &last_seen);
+        self.follow(&step, &before, &last_seen, retired);
+        let returned = step.returned.iter().map(|it| self.identities.list[it.pattern].id).collect();
         if !step.lost.is_empty() {
             self.factors.iter_mut().for_each(|factors| *factors = without_patterns(factors, &step.lost));
         }
@@ -139,7 +142,9 @@ impl Model {
             passes: step.passes,
             patterns: self.learner.dictionary().patterns(),
             found: step.found,
-            lost: step.lost.len(),
+            lost: step.lost.len() - step.retired.len(),
+            retired: step.retired.len(),
+            returned,
             surprises: significant(&surprises).iter().map(|it| Surprising::new(it, labels, true)).collect(),
         });
         Ok(step)
@@ -204,17 +209,30 @@ impl Model {
         Ok(polish)
     }
 
-    /// Gives the found patterns of a step identities, and archives the lost ones. `before` and `last_seen` are the
-    /// dictionary and the steps that showed its patterns last, before the step.
-    fn follow(&mut self, step: &Step, before: &Dictionary, last_seen: &[u64]) {
+    /// Gives the found patterns of a step identities, and archives the lost ones. `before`, `last_seen` and `retired` are
+    /// the dictionary, the steps that showed its patterns last, and the number of retired patterns, before the step.
+    fn follow(&mut self, step: &Step, before: &Dictionary, last_seen: &[u64], retired: usize) {
         let lost = self.identities.follow(self.learner.dictionary().patterns(), step.found, &step.lost);
+        let archived: Vec<usize> = (0..self.archive.len()).filter(|at| self.archive[*at].retired).collect();
+        // A model that started from another model does not know what had retired there.
+        let unknown = retired.saturating_sub(archived.len());
+        let mut back: Vec<usize> = Vec::new();
+        for it in &step.returned {
+            if let Some(&at) = it.retired.checked_sub(unknown).and_then(|at| archived.get(at)) {
+                self.identities.list[it.pattern] = self.archive[at].identity.clone();
+                back.push(at);
+            }
+        }
+        back.sort_unstable();
+        back.iter().rev().for_each(|at| drop(self.archive.remove(*at)));
         let now = self.card.history.len();
         // A pattern that was found and lost in this step was never in the model.
         let known = step.lost.iter().zip(lost).filter(|(pattern, _)| **pattern < before.patterns());
         for (&pattern, identity) in known {
             let first = self.first_step(pattern);
             let last = (last_seen[pattern].saturating_sub(1) as usize).clamp(first, now);
-            self.archive.push(Archived { identity, pattern: before.pattern(pattern).to_vec(), first, last });
+            let (retired, pattern) = (step.retired.contains(&pattern), before.pattern(pattern).to_vec());
+            self.archive.push(Archived { identity, retired, pattern, first, last });
         }
     }
 }

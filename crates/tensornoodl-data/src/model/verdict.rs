@@ -300,8 +300,33 @@ impl Model {
         })
     }
 
-    /// Returns sentences, without a period, about the latest steps in which something changed, and about patterns that
-    /// are not seen any more.
+    /// Returns a sentence, without a period, about the retired patterns. None if there are none.
+    fn retired(&self) -> Option<String> {
+        let count = self.archive().iter().filter(|it| it.retired).count();
+        let last = self.card.history.iter().rposition(|record| record.retired > 0).filter(|_| count > 0)?;
+        let (were, each) = if count == 1 { ("was", "It returns") } else { ("were", "Each of them returns") };
+        let (patterns, step) = (plural(count, "pattern"), &self.card.steps[last]);
+        Some(format!(
+            "{patterns} that {were} not seen for long left the dictionary, the last time in {step}. {each} when it is \
+             seen again"
+        ))
+    }
+
+    /// Returns sentences, without a period, about the latest patterns that had left the dictionary and returned.
+    fn returned(&self) -> Vec<String> {
+        let number = |id: u64| self.identities().iter().position(|identity| identity.id == id);
+        let steps = self.card.history.iter().zip(&self.card.steps).rev();
+        let returned = steps.flat_map(|(record, step)| record.returned.iter().map(move |id| (*id, step)));
+        let sentence = |(id, step): (u64, &String)| {
+            Some(format!("pattern {} had left the dictionary, and returned in {step}", number(id)? + 1))
+        };
+        let mut sentences: Vec<String> = returned.filter_map(sentence).take(MOST_FALLS).collect();
+        sentences.reverse();
+        sentences
+    }
+
+    /// Returns sentences, without a period, about the latest steps in which something changed, about patterns that are not
+    /// seen any more, and about patterns that retired or returned.
     pub fn news(&self) -> Vec<String> {
         let name = |step: usize| self.card.steps[step].as_str();
         let fall = |fall: Fall| {
@@ -319,7 +344,8 @@ impl Model {
         let more = (earlier > 0).then(|| format!("the same happened {}, before that", times(earlier)));
         let latest = falls.into_iter().skip(earlier).map(fall);
         let patterns = 0..self.learner.dictionary().patterns();
-        latest.chain(more).chain(patterns.filter_map(unseen)).collect()
+        let unseen = patterns.filter_map(unseen);
+        latest.chain(more).chain(unseen).chain(self.retired()).chain(self.returned()).collect()
     }
 
     /// Says that the model has no pattern, or that its patterns explain next to nothing, and what to try. None if they
@@ -422,6 +448,8 @@ mod tests {
             patterns: 1,
             found: 0,
             lost: 0,
+            retired: 0,
+            returned: Vec::new(),
             surprises: Vec::new(),
         };
         model.card.history = explained.iter().map(record).collect();

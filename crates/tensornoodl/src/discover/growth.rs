@@ -13,6 +13,7 @@ use crate::discover::scale::Scale;
 use crate::discover::search::Search;
 use crate::discover::unexplained::{MAX_FIBERS, Unexplained};
 use crate::discover::unit_fibers::UnitFibers;
+use crate::linalg::vector::dot;
 
 /// Minimum number of residuals from which the noise is estimated.
 const MIN_RESIDUALS: usize = 50;
@@ -150,6 +151,11 @@ impl Discovery {
         self.records.iter().map(|record| record.probation.is_some()).collect()
     }
 
+    /// Forgets patterns, given by increasing number, because they left the dictionary.
+    pub(crate) fn remove(&mut self, patterns: &[usize]) {
+        patterns.iter().rev().for_each(|&pattern| drop(self.records.remove(pattern)));
+    }
+
     fn search(&self, known: &[f64], scale: Option<Scale>) -> Search {
         let known = known.iter().map(|&a| a as f32).collect();
         let most = self.params.max_patterns.unwrap_or(4 * self.n);
@@ -187,6 +193,30 @@ impl Discovery {
         // The fibers of this tensor are seen again when it is learned from, so only older ones stay in the pool.
         unexplained.retain(|&fiber| fiber < pooled);
         self.finish_search(search, &sample, &unexplained)
+    }
+
+    /// Takes the units of a new start, and those of its patterns that the dictionary does not have: returns them column
+    /// by column. `evidence` is that of each pattern.
+    pub(crate) fn begin_again(
+        &mut self,
+        dictionary: &Dictionary,
+        start: &Dictionary,
+        evidence: impl Iterator<Item = f64>,
+        scale: Option<Scale>,
+        min_length: f64,
+    ) -> Vec<f64> {
+        self.params.min_length = min_length;
+        self.scale = scale;
+        self.pool.keep_longer(min_length);
+        let mut found = Vec::new();
+        for (pattern, evidence) in start.values().chunks_exact(self.n).zip(evidence) {
+            let mut known = dictionary.values().chunks_exact(self.n);
+            if known.all(|known| dot(pattern, known).abs() <= SAME_PATTERN) {
+                found.extend_from_slice(pattern);
+                self.records.push(PatternRecord::new(evidence, None));
+            }
+        }
+        found
     }
 
     /// Some fibers of a tensor, without those that are shorter than `min_length`.
@@ -296,7 +326,7 @@ impl Discovery {
             // Each of two equal patterns explains the fibers of the other, so patterns on probation are only reviewed
             // after one of the two was removed.
             if !lost.is_empty() {
-                lost.iter().rev().for_each(|&pattern| drop(self.records.remove(pattern)));
+                self.remove(&lost);
                 return Review { lost, ..Review::default() };
             }
         }

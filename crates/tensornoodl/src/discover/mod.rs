@@ -7,6 +7,7 @@
 //! composites.rs    patterns that turn out to be sums of two
 //! unit_fibers.rs   fibers as the search sees them: unit length, single precision
 //! scale.rs         the units of the data
+//! outliers.rs      a few fibers that are far larger than all others
 //! unexplained.rs   fibers of a tensor that the dictionary does not explain
 //! growth.rs        a dictionary that grows along a stream; probation of new patterns
 //! sample.rs        a sample of the fibers of all ranks, for the first search
@@ -25,6 +26,7 @@ pub(crate) mod evidence;
 pub(crate) mod growth;
 pub(crate) mod held_out;
 pub(crate) mod null;
+pub(crate) mod outliers;
 pub mod pairs;
 pub(crate) mod params;
 pub(crate) mod pursuit;

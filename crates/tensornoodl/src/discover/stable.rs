@@ -9,6 +9,7 @@
 use crate::data::dictionary::{Dictionary, UnitVector};
 use crate::data::tensor::Tensor;
 use crate::discover::held_out::{CLOSE, agreed, agreeing, shared};
+use crate::discover::outliers::without_outliers;
 use crate::discover::params::DiscoverParams;
 use crate::discover::start::{Start, find};
 use crate::discover::trilinear::find_together;
@@ -20,7 +21,8 @@ pub(crate) const REPEATS: u64 = 4;
 /// Number of searches, out of the first one and [`REPEATS`] further ones, that have to find a pattern.
 const MIN_SEARCHES: usize = 4;
 
-/// Finds the patterns of a tensor that may follow the model only roughly.
+/// Finds the patterns of a tensor that may follow the model only roughly. Outliers are left out: a few fibers that are
+/// far longer than all others.
 ///
 /// If the tensor is dense and has no negative values but noise, and few patterns explain it together with their rows
 /// and cols, these are the result (`trilinear.rs`), unless the parameters say how many patterns there are. Otherwise
@@ -36,6 +38,7 @@ const MIN_SEARCHES: usize = 4;
 /// # Errors
 /// [`Error::Parameter`] for a parameter outside its range, [`Error::Stopped`] if `params.stop` ended the search.
 pub fn find_stable(tensor: &Tensor<'_>, params: &DiscoverParams) -> Result<Start, Error> {
+    let tensor = &without_outliers(tensor);
     if params.max_patterns.is_none()
         && let Some(together) = find_together(tensor, params)?
     {

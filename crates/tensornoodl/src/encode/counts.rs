@@ -206,6 +206,8 @@ pub(crate) struct CountCoder {
     /// The share of each pattern in all events, padded with zeros.
     weights: Vec<f64>,
     places: PlaceShares,
+    /// The number of events above which a fiber is an outlier.
+    far: f64,
 }
 
 impl CountCoder {
@@ -215,12 +217,22 @@ impl CountCoder {
         let rows = FeatureRows::of(dictionary);
         let mut logarithms = rows.clone();
         logarithms.values.iter_mut().for_each(|value| *value = value.max(LEAST).ln());
-        CountCoder { rows, logarithms, weights, places: PlaceShares::default() }
+        CountCoder { rows, logarithms, weights, places: PlaceShares::default(), far: f64::INFINITY }
     }
 
     /// Makes this coder expect at a place what earlier fibers of its row and col had.
     pub(crate) fn expecting(self, places: PlaceShares) -> CountCoder {
         CountCoder { places, ..self }
+    }
+
+    /// Makes fibers with more events than this outliers.
+    pub(crate) fn with_outliers_above(self, far: f64) -> CountCoder {
+        CountCoder { far, ..self }
+    }
+
+    /// The weight of a fiber: that of an outlier is as large as if it had as many events as the largest other fibers.
+    pub(crate) fn weight(&self, fiber: &[(u32, f64)]) -> f64 {
+        (self.far / fiber.iter().map(|entry| entry.1).sum::<f64>()).min(1.0)
     }
 
     /// A, stored by features.

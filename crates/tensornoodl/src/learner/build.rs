@@ -12,7 +12,7 @@ use crate::discover::start::Start;
 use crate::error::Error;
 use crate::learner::common::Common;
 use crate::learner::counts::Counts;
-use crate::learner::exact::Exact;
+use crate::learner::exact::{Again, Exact};
 use crate::learner::{Learner, Method};
 use crate::parallel::team::{Team, agree};
 use crate::params::{Params, Rule};
@@ -113,12 +113,13 @@ impl Learner {
         discover: DiscoverParams,
         stream: bool,
     ) -> Result<Learner, Error> {
-        let found = find_stable(tensor, &discover)?;
+        let (found, min_length) = (find_stable(tensor, &discover)?, discover.min_length);
         let discover = DiscoverParams { min_length: found.min_length, ..discover };
+        let again = stream.then_some(Again { min_length, little: 0 });
         if found.findings.is_empty() {
             let features = tensor.shape().features;
             return match (stream, discover.max_patterns) {
-                (true, _) => Learner::from_nothing(features, params, discover),
+                (true, _) => Ok(Learner::from_nothing(features, params, discover)?.beginning(again)),
                 (false, None) => Err(Error::NoPattern),
                 (false, Some(_)) => Err(Error::NothingShared),
             };
@@ -128,6 +129,15 @@ impl Learner {
         }
         // A single tensor has shown all its patterns. A stream may bring more, and so may fibers outside the sample.
         let max_patterns = if stream { discover.max_patterns } else { Some(found.findings.len()) };
-        Learner::from_start(&found, params, DiscoverParams { min_patterns: 0, max_patterns, ..discover })
+        let discover = DiscoverParams { min_patterns: 0, max_patterns, ..discover };
+        Ok(Learner::from_start(&found, params, discover)?.beginning(again))
+    }
+
+    /// Makes a learner of the exact model begin again if its patterns explain little.
+    fn beginning(mut self, again: Option<Again>) -> Learner {
+        if let Method::Exact(exact) = &mut self.method {
+            exact.again = again;
+        }
+        self
     }
 }

@@ -18,6 +18,8 @@ use crate::encode::counts::CountCoder;
 use crate::error::Error;
 use crate::learner::common::Common;
 use crate::learner::pass::{FAILED, STOPPED};
+use crate::learner::retired::Returned;
+use crate::learner::sightings::Presence;
 use crate::learner::step::{Step, Times, timed};
 use crate::parallel::team::{agree, first_error};
 use crate::params::{ModelKind, Passes};
@@ -49,8 +51,6 @@ pub(crate) struct Counts {
     pub(crate) statistics: Statistics,
     /// State of the search for patterns.
     pub(crate) discovery: CountDiscovery,
-    /// For each pattern, the mean of its strengths in the steps that showed it, 0 if none has.
-    usual: Vec<f64>,
 }
 
 /// What a pass over a tensor leaves.
@@ -66,15 +66,12 @@ impl Counts {
     /// State before the first tensor.
     pub(crate) fn new(features: usize, discover: DiscoverParams) -> Counts {
         let discovery = CountDiscovery::new(features, discover);
-        Counts { statistics: Statistics::new(features), discovery, usual: Vec::new() }
+        Counts { statistics: Statistics::new(features), discovery }
     }
 
     /// Whether all parts fit together. A state from a file may fail this.
     pub(crate) fn is_sound(&self, features: usize, patterns: usize) -> bool {
-        self.statistics.is_sound(features, patterns)
-            && self.discovery.is_sound(features, patterns)
-            && self.usual.len() == patterns
-            && self.usual.iter().all(|strength| strength.is_finite() && *strength >= 0.0)
+        self.statistics.is_sound(features, patterns) && self.discovery.is_sound(features, patterns)
     }
 
     /// One step of Alg. 1 for counts. `parts` returns the parts of the tensor; it is called once for each pass.
@@ -99,7 +96,7 @@ impl Counts {
             // I: X, the codes of the fibers Y under A, and the sums over fibers for III
             let coder = CountCoder::new(&dictionary, &shares);
             let places = self.discovery.place_shares(&coder, common.steps + 1);
-            let coder = coder.expecting(places);
+            let coder = coder.expecting(places).with_outliers_above(self.discovery.far());
             let parts = std::mem::replace(&mut valid, Ok(())).map_err(E::from).map(|()| parts());
             let pass = timed(&mut times.encode, || self.encode_and_sum(common, &coder, shape, parts))?;
 
@@ -113,7 +110,7 @@ impl Counts {
             moved = Some(statistics);
         };
         // No function below this line can fail.
-        let mean = statistics.mean();
+        let (mean, strengths) = (statistics.mean(), pass.sums.strengths());
         let m = dictionary.patterns();
         let mut step = Step {
             step: common.steps + 1,
@@ -122,17 +119,19 @@ impl Counts {
             mean_code_size: pass.sums.mean_code_size(),
             fit: pass.sums.fit(&mean),
             change: relative_change(&dictionary, &common.dictionary),
-            activity: self.activity(common, &pass.sums),
+            activity: shown(common, &pass.sums, &strengths),
             solver_counts: SolverCounts::default(),
             passes,
             found: 0,
             lost: Vec::new(),
+            retired: Vec::new(),
+            returned: Vec::new(),
             times: Times::default(),
             codes: Codes::at(ModelKind::Counts, pass.codes, pass.places, shape),
         };
         let before = self.patterns_after_forgetting(common);
         self.statistics = statistics;
-        common.commit(dictionary, &step);
+        common.commit(dictionary, &step, &strengths, self.discovery.pool.steps.len() as f64);
         if self.discovery.last_step() < step.step {
             self.discovery.add(step.step, gather(&*common.team.0, pass.fibers).0);
         } else {
@@ -158,7 +157,12 @@ impl Counts {
         if lost.is_empty() {
             lost = self.empty_patterns(common, &pass.sums.activity());
         }
+        step.returned = self.recognize(common, m);
+        step.retired = self.retire(common, &lost);
+        lost.extend(&step.retired);
+        lost.sort_unstable();
         self.remove(common, &lost);
+        step.returned.iter_mut().for_each(|it| it.pattern -= lost.len());
         step.lost = lost;
         for &pattern in step.lost.iter().rev() {
             step.activity.remove(pattern);
@@ -197,27 +201,40 @@ impl Counts {
     /// Removes patterns, given by increasing number.
     fn remove(&mut self, common: &mut Common, lost: &[usize]) {
         let n = common.dictionary.features();
-        common.dictionary.remove(lost);
+        common.remove(lost);
         for &pattern in lost.iter().rev() {
             self.statistics.patterns.drain(pattern * n..(pattern + 1) * n);
-            self.usual.remove(pattern);
             self.discovery.evidence.remove(pattern);
-            common.sightings.remove(pattern);
         }
     }
 
-    /// For each pattern, the number of fibers that show it, 0 if the pattern is much weaker than usual: stray events look
-    /// like some pattern, too. Learns what is usual.
-    fn activity(&mut self, common: &Common, sums: &EventSums) -> Vec<usize> {
-        let mut activity = sums.activity();
-        for (at, strength) in sums.strengths().into_iter().enumerate() {
-            if strength < SHOWN * self.usual[at] {
-                activity[at] = 0;
-            } else if activity[at] > 0 {
-                self.usual[at] += (strength - self.usual[at]) / (common.sightings[at].times + 1) as f64;
-            }
+    /// Retires the patterns that were not seen for long, except for the `lost` ones, and returns them. They are still in
+    /// the dictionary. A given number of patterns is kept.
+    fn retire(&self, common: &mut Common, lost: &[usize]) -> Vec<usize> {
+        if self.discovery.given().is_some() || self.discovery.pool.is_complete() {
+            return Vec::new();
         }
-        activity
+        let n = common.dictionary.features();
+        let mut gone = common.gone();
+        gone.retain(|pattern| !lost.contains(pattern));
+        gone.iter()
+            .for_each(|&pattern| common.retire(pattern, &self.statistics.patterns[pattern * n..][..n]));
+        gone
+    }
+
+    /// Finds retired patterns among the new ones, which are those from number `known` on, and gives them the events that
+    /// they had.
+    fn recognize(&mut self, common: &mut Common, known: usize) -> Vec<Returned> {
+        let n = common.dictionary.features();
+        let pairs = common.recognize(known);
+        for (it, retired) in &pairs {
+            let own = &mut self.statistics.patterns[it.pattern * n..][..n];
+            own.iter_mut().zip(&retired.statistics).for_each(|(own, past)| *own += past);
+        }
+        if !pairs.is_empty() {
+            common.dictionary = self.statistics.dictionary();
+        }
+        pairs.into_iter().map(|(it, _)| it).collect()
     }
 
     /// Takes the patterns and statistics of a search.
@@ -225,7 +242,6 @@ impl Counts {
         self.statistics.patterns = growth.statistics;
         common.dictionary = Dictionary::with_unit_sums(common.dictionary.features(), growth.columns);
         common.count_patterns();
-        self.usual.resize(common.dictionary.patterns(), 0.0);
     }
 
     /// Finds the first patterns in a tensor. Each rank of the team has a share of its fibers.
@@ -380,6 +396,14 @@ fn encode_all(coder: &CountCoder, fibers: &CountFibers, stop: &Stop) -> Sparse {
         coded.iter().for_each(|coded| codes.push(coded.code()));
     }
     codes
+}
+
+/// For each pattern, the number of fibers that show it, 0 if the pattern is much weaker than usual: stray events look
+/// like some pattern, too.
+fn shown(common: &Common, sums: &EventSums, strengths: &[f64]) -> Vec<usize> {
+    let weak = |(presence, strength): (&Presence, &f64)| *strength < SHOWN * presence.usual;
+    let shown = common.presence.iter().zip(strengths).map(|pair| !weak(pair));
+    sums.activity().into_iter().zip(shown).map(|(fibers, shown)| if shown { fibers } else { 0 }).collect()
 }
 
 /// Whether a pass was the last one over a tensor.

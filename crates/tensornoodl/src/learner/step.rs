@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::data::codes::{Codes, SolverCounts};
+use crate::learner::retired::Returned;
 
 /// What happened to one tensor.
 #[derive(Debug, Clone)]
@@ -31,9 +32,15 @@ pub struct Step {
     /// from the next tensor on.
     pub found: usize,
     /// Patterns that were removed, by their numbers before the step: patterns on probation that other patterns now
-    /// explain, and patterns that have become equal to an older pattern. Patterns after a removed one have moved up.
+    /// explain, patterns that have become equal to an older pattern, and patterns that retired. Patterns after a
+    /// removed one have moved up.
     /// `codes` and `activity` have the numbering of the dictionary after the step.
     pub lost: Vec<usize>,
+    /// Those of the lost patterns that retired, because no step has shown them for long. They are kept, the last ones
+    /// of [`Learner::retired`](crate::Learner::retired).
+    pub retired: Vec<usize>,
+    /// Those of the new patterns that had retired before.
+    pub returned: Vec<Returned>,
     /// Time spent on the parts of the step.
     pub times: Times,
     /// The codes of the last pass. [`Codes::untangle`] computes the row and col factors from the codes (stage II).

@@ -128,12 +128,14 @@ pub(crate) struct CodedFiber<'a> {
     pub(crate) fiber: &'a [(u32, f64)],
     /// The codes on the supports that may explain it, the most probable one first. Empty without patterns.
     pub(crate) codes: Vec<ProbableCode>,
+    /// The weight of the fiber: less than 1 for outliers.
+    weight: f64,
 }
 
 impl<'a> CodedFiber<'a> {
     /// Codes the fiber at a place.
     pub(crate) fn new(coder: &CountCoder, place: Place, fiber: &'a [(u32, f64)]) -> CodedFiber<'a> {
-        CodedFiber { fiber, codes: coder.codes(place, fiber) }
+        CodedFiber { fiber, codes: coder.codes(place, fiber), weight: coder.weight(fiber) }
     }
 
     /// The code of the fiber: the one on the most probable support.
@@ -175,12 +177,12 @@ impl EventSums {
                 let sums = &mut events[feature as usize * m..][..m];
                 for ProbableCode { probability, code } in &coded.codes {
                     let expected: f64 = code.iter().map(|&(i, x)| row[i as usize] * x).sum();
-                    let ratio = probability * y / expected.max(LEAST) / UNIT;
+                    let ratio = coded.weight * probability * y / expected.max(LEAST) / UNIT;
                     for &(i, x) in code {
                         sums[i as usize] += (ratio * row[i as usize] * x).round() as i64;
                     }
                 }
-                features[feature as usize] += (y / UNIT).round() as i64;
+                features[feature as usize] += (coded.weight * y / UNIT).round() as i64;
             }
             (events, features)
         };
@@ -210,6 +212,7 @@ impl EventSums {
             self.sizes[1] += coded.code().len() as i64;
             for &(i, x) in coded.code() {
                 self.activity[i as usize] += 1;
+                let x = coded.weight * x;
                 self.strengths[i as usize] += (x * x.sqrt() / STRENGTH_UNIT).round() as i64;
             }
         }

@@ -6,6 +6,7 @@
 //! patterns, and the cost of a fit is linear in the number of cells that are not empty.
 
 use crate::data::sparse::Sparse;
+use crate::discover::outliers::far;
 use crate::shape::Place;
 
 /// Maximum number of folds: a tenth of the cells is hidden.
@@ -51,6 +52,25 @@ impl CountFibers {
             self.fibers = self.fibers.gather(&order);
             self.places = order.iter().map(|&at| self.places[at]).collect();
         }
+    }
+
+    /// The number of events of each fiber.
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = f64> {
+        self.fibers.columns().map(|fiber| fiber.iter().map(|entry| entry.1).sum())
+    }
+
+    /// These fibers, with as many events of outliers as the largest other fibers may have.
+    pub(crate) fn bounded(self) -> CountFibers {
+        let far = far(self.sizes().collect());
+        if self.sizes().all(|events| events <= far) {
+            return self;
+        }
+        let mut fibers = Sparse::with_capacity(self.fibers.rows(), self.len(), self.fibers.nnz());
+        for (fiber, events) in self.fibers.columns().zip(self.sizes()) {
+            let weight = (far / events).min(1.0);
+            fibers.push(&fiber.iter().map(|&(feature, y)| (feature, weight * y)).collect::<Vec<_>>());
+        }
+        CountFibers { fibers, places: self.places }
     }
 
     /// The number of events of all fibers.

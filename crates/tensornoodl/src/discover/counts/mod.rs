@@ -13,7 +13,7 @@
 //!
 //! One step of a stream may have a few dozen fibers with a few events each, which tell little. So the fibers of the latest
 //! steps are pooled by place, and further patterns are looked for in the pool. A pattern is removed only if it has no
-//! events: one that is not seen any more costs nothing and may come back.
+//! events, or if it was not seen for long: then it is kept, and may return (`learner/retired.rs`).
 
 pub(crate) mod changed;
 pub(crate) mod damping;
@@ -35,6 +35,7 @@ use crate::discover::counts::hidden::{CountFibers, HiddenCells};
 use crate::discover::counts::ladder::{Known, Rung, extend, start, test};
 use crate::discover::counts::mixture::Mixture;
 use crate::discover::counts::pool::Pool;
+use crate::discover::outliers::far;
 use crate::discover::params::DiscoverParams;
 use crate::encode::counts::{self, CountCoder, FeatureRows, PlaceShares};
 use crate::error::Error;
@@ -112,6 +113,11 @@ impl CountDiscovery {
         self.pool.add(step, fibers);
     }
 
+    /// The number of events above which a fiber of a step is an outlier.
+    pub(crate) fn far(&self) -> f64 {
+        far(self.pool.steps().flat_map(CountFibers::sizes).collect())
+    }
+
     /// What the fibers of steps before `step` in the pool lead to expect at each place.
     pub(crate) fn place_shares(&self, coder: &CountCoder, step: u64) -> PlaceShares {
         let mut shares = PlaceShares::default();
@@ -136,7 +142,7 @@ impl CountDiscovery {
 
     /// Finds the first patterns in the pool. None if the search was stopped, or there are no fibers.
     pub(crate) fn start(&mut self) -> Option<Growth> {
-        let fibers = self.pool.fibers();
+        let fibers = self.pool.fibers().bounded();
         if fibers.len() == 0 {
             return None;
         }
@@ -179,7 +185,7 @@ impl CountDiscovery {
         if !(due || self.pool.is_complete()) {
             return None;
         }
-        let fibers = self.pool.fibers();
+        let fibers = self.pool.fibers().bounded();
         let (n, m) = (dictionary.features(), dictionary.patterns());
         let rows = FeatureRows::of(dictionary);
         let past = match self.pool.is_complete() {
@@ -269,8 +275,10 @@ impl CountDiscovery {
         let before = Statistics { patterns: patterns.statistics.clone(), features: vec![0.0; n] };
         let mut statistics = Statistics { patterns: vec![0.0; n * m], features: vec![0.0; n] };
         let mut places = PlaceShares::default();
+        let far = self.far();
         for fibers in self.pool.steps() {
             let coder = CountCoder::new(&dictionary, &before.shares()).expecting(places.clone());
+            let coder = coder.with_outliers_above(far);
             let mut sums = EventSums::new(n, m);
             let mut own = fibers.places.iter();
             for coded in encode_in_waves(&coder, fibers) {
