@@ -365,7 +365,10 @@ impl Discovery {
         }
         let mut doubtful = due.patterns.clone();
         doubtful.dedup();
+        // Data that follows the model only roughly has fibers of single events, which a pattern of one feature explains
+        // with one code.
         if review.replaced.is_empty()
+            && self.params.min_length == 0.0
             && let Some((pattern, column)) = search.simpler(&self.later_fibers(), &doubtful)
             && let Some(column) = UnitVector::new(column)
         {

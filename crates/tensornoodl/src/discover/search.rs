@@ -206,7 +206,7 @@ impl Search {
                 self.refine(&coded);
                 let coded = self.encode(fibers, None);
                 self.replace_composites(&coded);
-                if !null.flattening.is_identity() {
+                if !null.flattening.is_identity() && coded.close() {
                     self.simplify(fibers);
                 }
                 self.drop_redundant(&coded);

@@ -33,6 +33,9 @@ impl Search {
     pub(crate) fn simplify(&mut self, fibers: &UnitFibers) {
         let new: Vec<usize> = (self.fixed..self.count()).collect();
         for _ in &new {
+            if self.stop.is_set() {
+                return;
+            }
             let Some((w, direction)) = self.replacement(fibers, &new, MAX_COSINE_IN_COMMON) else { return };
             self.patterns[w * self.n..][..self.n].copy_from_slice(&direction);
         }
