@@ -103,11 +103,6 @@ pub(crate) struct Flattening {
 }
 
 impl Flattening {
-    /// Whether no direction dominates.
-    pub(crate) fn is_identity(&self) -> bool {
-        self.scales.is_empty()
-    }
-
     /// Shrinks the dominant directions of y.
     pub(crate) fn apply(&self, y: &mut [f32]) {
         for (v, scale) in self.directions.chunks_exact(y.len()).zip(&self.scales) {
@@ -132,13 +127,8 @@ pub(crate) const MAX_COVARIANCE_FIBERS: usize = 4096;
 /// decide this case, because Gaussian fibers with this covariance have the direction as well.
 pub(crate) const SINGLE_DIRECTION: f64 = 0.9;
 
-/// A direction is dominant if its energy is more than this many times the usual energy of a direction. It is shrunk to
-/// the usual energy: patterns without negative values have a large part in common, and only what is left of them
-/// then tells them apart.
+/// A direction is dominant if its energy is more than this many times the usual energy of a direction.
 const DOMINANT: f64 = 3.0;
-
-/// Directions are patterns, not noise, if those above the mean hold at least this share of the energy.
-const CONCENTRATED: f64 = 0.9;
 
 impl NullModel {
     /// A null model that has seen no data.
@@ -227,16 +217,18 @@ impl NullModel {
         let single = energies.last().is_some_and(|&energy| energy >= SINGLE_DIRECTION * self.count as f64);
         let last = directions[directions.len() - n.min(directions.len())..].iter().map(|&a| a as f32);
         self.single_direction = (single && self.count >= 2).then(|| last.collect());
-        let usual = usual_energy(&energies, self.count as f64, n);
+        // The usual energy is the median over the directions that have at least the mean energy.
+        let mean = self.count as f64 / n as f64;
+        let high = &energies[energies.partition_point(|&energy| energy < mean)..];
+        let most = DOMINANT * high.get(high.len() / 2).copied().unwrap_or(mean);
         self.flattening = Flattening::default();
         for (&energy, v) in energies.iter().zip(directions.chunks_exact(n)) {
-            if energy > DOMINANT * usual {
+            if energy > most {
                 self.flattening.directions.extend(v.iter().map(|&v| v as f32));
-                self.flattening.scales.push((usual / energy).sqrt() as f32);
+                self.flattening.scales.push((most / energy).sqrt() as f32);
             }
         }
-        let left = |&energy: &f64| if energy > DOMINANT * usual { usual } else { energy.max(0.0) };
-        let lengths: Vec<f64> = energies.iter().map(left).map(f64::sqrt).collect();
+        let lengths: Vec<f64> = energies.iter().map(|energy| energy.clamp(0.0, most).sqrt()).collect();
         self.draw(count, &lengths, &directions, rest.sqrt());
         self.drawn_at = self.count;
     }
@@ -289,25 +281,6 @@ impl NullModel {
                 / NULL_CLIMBS as f64,
         }
     }
-}
-
-/// The usual energy of a direction: the median over the directions that have at least the mean energy. `energies` are
-/// increasing; `total` is the energy of all n directions.
-///
-/// A part that all fibers have in common may hold so much that it alone is above the mean. Then the directions without
-/// it decide, provided that they hold something themselves: those above their mean have nearly all of their energy.
-fn usual_energy(energies: &[f64], total: f64, n: usize) -> f64 {
-    let of = |energies: &[f64], total: f64, n: usize| {
-        let mean = total / n as f64;
-        let high = &energies[energies.partition_point(|&energy| energy < mean)..];
-        (high.get(high.len() / 2).copied().unwrap_or(mean), high.iter().sum::<f64>())
-    };
-    let (usual, _) = of(energies, total, n);
-    let Some((&largest, others)) = energies.split_last().filter(|_| n > 1) else { return usual };
-    let rest = (total - largest).max(0.0);
-    let (usual_of_others, high) = of(others, rest, n - 1);
-    let hidden = largest <= DOMINANT * usual && largest > DOMINANT * usual_of_others;
-    if hidden && usual_of_others > 0.0 && high >= CONCENTRATED * rest { usual_of_others } else { usual }
 }
 
 /// A peak with this many times the evidence of the null model is accepted whatever its number of fibers.
