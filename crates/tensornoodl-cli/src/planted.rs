@@ -26,7 +26,7 @@ impl PlantedArgs {
     pub fn load(&self) -> anyhow::Result<Source> {
         let PlanText(plan) = &self.synthetic;
         plan.check()?;
-        memory::check(plan.bytes() + search_bytes(plan.features))?;
+        memory::check(plan.bytes() + search_bytes(plan.features, plan.rows * plan.cols))?;
         let planted = Planted::new(plan.clone())?;
         let PlantedTensor { tensor, true_codes, .. } = planted.tensor(1);
         let shown = true_codes.matrix().transpose().columns().map(<[_]>::len).collect();

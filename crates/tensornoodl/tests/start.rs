@@ -399,3 +399,35 @@ fn patterns_are_found_in_noise_as_long_as_a_pattern() {
     assert_eq!(outcome.pattern_counts, PatternCounts { seen: 150, found: 150, spurious: 0 });
     assert!(outcome.error_a < 1.1 * outcome.oracle_error_a.unwrap());
 }
+
+#[test]
+fn a_few_fibers_of_many_features_are_searched_in_their_own_space() {
+    // The covariance would have 4e8 numbers.
+    let (mut stream, mut learner) = (Stream::new(20_000, 3, 1), from_nothing(20_000));
+    learner.learn(&stream.tensor(36, |_| 0.4, |_| 0.1)).unwrap();
+    let (found, spurious, worst) = stream.compare(&learner);
+    assert!((found, spurious) == (3, 0) && worst < 0.1, "{found} {spurious} {worst}");
+    assert!(tensornoodl::discover::search_bytes(20_000, 36) < 1e8);
+}
+
+#[test]
+fn patterns_that_the_first_tensor_mixes_are_separated_later() {
+    // Sums and differences of two patterns explain the first tensor of these seeds.
+    for seed in [151, 486, 906] {
+        let plan = Plan {
+            features: 30,
+            patterns: 6,
+            rows: 20,
+            cols: 20,
+            alpha: 0.25,
+            beta: 0.25,
+            noise: 0.1,
+            seed,
+            ..Plan::default()
+        };
+        let mut recovery = recovery(plan);
+        advance(&mut recovery, 60);
+        let counts = recovery.outcome().unwrap().pattern_counts;
+        assert_eq!(counts, PatternCounts { seen: 6, found: 6, spurious: 0 }, "seed {seed}");
+    }
+}

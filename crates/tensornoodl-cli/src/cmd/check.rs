@@ -64,7 +64,7 @@ impl Args {
         if kind == ModelKind::Counts {
             events.check_counts(&self.table.name())?;
         }
-        let bytes = 3.0 * events.bytes() + search_bytes(events.shape().features);
+        let bytes = 3.0 * events.bytes() + search_bytes(events.shape().features, events.fibers());
         self.table.note_stretch(&events, bytes);
         memory::check(bytes)?;
         let name = match &events.steps {

@@ -262,8 +262,9 @@ pub(crate) fn learn(
         let rule = "left out with --step: rows and cols of a stream change from step to step";
         return Err(wrong("polish", "given", rule).into());
     }
-    // Memory for a tensor and for its copy after the recipe, and for the search.
-    let bytes = 2.0 * events.bytes() + search_bytes(events.shape().features);
+    // Memory for a tensor and for its copy after the recipe, and for the search, which has fibers of all ranks.
+    let fibers = events.fibers() * team.size();
+    let bytes = 2.0 * events.bytes() + search_bytes(events.shape().features, fibers);
     if writes {
         args.table.note_stretch(&events, bytes);
     }

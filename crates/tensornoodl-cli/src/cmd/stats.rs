@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     spinner.finish();
     let events = events?;
     let shape = events.shape();
-    args.table.note_stretch(&events, 2.0 * events.bytes() + search_bytes(shape.features));
+    args.table.note_stretch(&events, 2.0 * events.bytes() + search_bytes(shape.features, events.fibers()));
     let places = shape.rows as f64 * shape.cols as f64 * events.steps() as f64;
     let stats = Stats {
         table: args.table.name(),

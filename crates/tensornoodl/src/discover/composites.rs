@@ -103,7 +103,7 @@ impl Search {
 
 /// Returns (l, t, count): the pattern l and the ratio t = x_l / x_w that most fibers with pattern w have, up to
 /// [`RATIO_TOLERANCE`], and the number of these fibers. Ratios below [`MIN_CODE`] do not count.
-fn most_frequent_ratio(w: usize, codes: &[&[(u32, f32)]]) -> Option<(usize, f32, usize)> {
+pub(crate) fn most_frequent_ratio(w: usize, codes: &[&[(u32, f32)]]) -> Option<(usize, f32, usize)> {
     let mut ratios = Vec::new();
     for code in codes {
         let x = code.iter().find(|entry| entry.0 as usize == w)?.1;

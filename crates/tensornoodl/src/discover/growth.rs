@@ -369,9 +369,19 @@ impl Discovery {
         due
     }
 
+    /// The fibers that are kept of later tensors for all patterns on probation, each once.
+    fn later_fibers(&self) -> UnitFibers {
+        let (mut all, mut once) = (UnitFibers::new(self.n), UnitFibers::new(self.n));
+        self.records.iter().flat_map(|record| &record.probation).for_each(|kept| all.take_all(&kept.later));
+        once.take_new(&all);
+        once
+    }
+
     /// Decides which of the patterns that are due stay, are replaced, or are lost.
     fn decide(&mut self, dictionary: &Dictionary, due: Due) -> Review {
-        let search = self.search(dictionary.values(), self.scale);
+        let mut search = self.search(dictionary.values(), self.scale);
+        // Any pattern may turn out to be mixed.
+        search.fixed = 0;
         let confirmed = search.confirmed(&due.fibers, &due.patterns);
         let rate = |record: &PatternRecord| record.fibers.max(1) as f64 / self.fibers.max(1) as f64;
         let rates: Vec<f64> = self.records.iter().map(rate).collect();
@@ -385,6 +395,15 @@ impl Discovery {
         }
         let mut doubtful = due.patterns.clone();
         doubtful.dedup();
+        // Data that follows the model only roughly has fibers of single events, which a pattern of one feature explains
+        // with one code.
+        if review.replaced.is_empty()
+            && self.params.min_length == 0.0
+            && let Some((pattern, column)) = search.simpler(&self.later_fibers(), &doubtful)
+            && let Some(column) = UnitVector::new(column)
+        {
+            review.replaced.push((pattern, column));
+        }
         doubtful.retain(|&pattern| !confirmed[pattern]);
         review.lost = search.dispensable(&due.fibers, &due.patterns, &doubtful);
         // A replaced pattern changes what other patterns explain: all patterns on probation are reviewed again soon.

@@ -4,7 +4,9 @@
 //! search.rs        patterns that unexplained fibers share, tested against chance
 //! pursuit.rs       orthogonal matching pursuit: the code of one fiber during a search
 //! null.rs          the null model: what the same search finds in fibers without patterns
+//! spectrum.rs      the covariance of fibers
 //! composites.rs    patterns that turn out to be sums of two
+//! simpler.rs       patterns that others replace with fewer codes
 //! unit_fibers.rs   fibers as the search sees them: unit length, single precision
 //! scale.rs         the units of the data
 //! outliers.rs      a few fibers that are far larger than all others
@@ -33,6 +35,8 @@ pub(crate) mod pursuit;
 pub(crate) mod sample;
 pub(crate) mod scale;
 pub(crate) mod search;
+pub(crate) mod simpler;
+pub(crate) mod spectrum;
 pub(crate) mod stable;
 pub(crate) mod start;
 pub(crate) mod trilinear;

@@ -15,8 +15,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
+use crate::discover::spectrum::{Spectrum, moment};
 use crate::discover::unit_fibers::{BLOCK, UnitFibers, dot, normalise};
-use crate::linalg::decompose::eigen;
 use crate::linalg::product::{add_product, transposed_product};
 
 /// Number of climbs among null fibers for one threshold.
@@ -73,7 +73,8 @@ pub(crate) fn climb(fibers: &[f32], mut probes: Vec<f32>, n: usize) -> Vec<Peak>
 pub(crate) struct NullModel {
     n: usize,
     rng: ChaCha8Rng,
-    /// Sum of y y' (n x n) over the first `count` unit fibers y of the data.
+    /// The first `count` unit fibers y of the data (n values each) while they are fewer than n, then the sum of y y'
+    /// (n x n).
     #[serde(rename = "moment")]
     second_moment: Vec<f64>,
     count: usize,
@@ -120,7 +121,7 @@ impl Flattening {
 }
 
 /// Largest number of fibers from which the covariance of the data is estimated.
-const MAX_COVARIANCE_FIBERS: usize = 4096;
+pub(crate) const MAX_COVARIANCE_FIBERS: usize = 4096;
 
 /// Share of the energy above which one direction is accepted as a pattern without a threshold. The null model cannot
 /// decide this case, because Gaussian fibers with this covariance have the direction as well.
@@ -135,7 +136,7 @@ impl NullModel {
         NullModel {
             n,
             rng: ChaCha8Rng::seed_from_u64(seed ^ 0x6e75_6c6c),
-            second_moment: vec![0.0; n * n],
+            second_moment: Vec::new(),
             count: 0,
             flattening: Flattening::default(),
             single_direction: None,
@@ -148,7 +149,7 @@ impl NullModel {
     pub(crate) fn is_sound(&self, n: usize) -> bool {
         let finite = |values: &[f32]| values.iter().all(|value| value.is_finite());
         self.n == n
-            && self.second_moment.len() == n * n
+            && (self.second_moment.len() == n * n || self.holds_fibers())
             && self.second_moment.iter().all(|value| value.is_finite())
             && self.count <= MAX_COVARIANCE_FIBERS
             && self.flattening.directions.len() == n * self.flattening.scales.len()
@@ -169,16 +170,41 @@ impl NullModel {
         if some == 0 {
             return;
         }
-        // Y Y' is the transposed product of Y' with itself.
-        let mut rows = vec![0.0; n * some];
-        for f in 0..some {
-            let y = data.get(f * data.len() / some);
-            y.iter().enumerate().for_each(|(feature, y)| rows[feature * some + f] = *y as f64);
+        let fibers = (0..some).flat_map(|f| data.get(f * data.len() / some)).map(|y| *y as f64);
+        let mut new: Vec<f64> = fibers.collect();
+        if self.holds_fibers() {
+            self.second_moment.append(&mut new);
+            self.count += some;
+            if self.count >= n {
+                self.second_moment = moment(&self.second_moment, n);
+            }
+            return;
         }
-        let mut moment = vec![0.0; n * n];
-        transposed_product(&mut moment, &rows, &rows, some);
-        self.second_moment.iter_mut().zip(moment).for_each(|(sum, y)| *sum += y);
+        self.second_moment.iter_mut().zip(moment(&new, n)).for_each(|(sum, y)| *sum += y);
         self.count += some;
+    }
+
+    /// Whether `second_moment` has the fibers themselves.
+    fn holds_fibers(&self) -> bool {
+        self.count < self.n && self.second_moment.len() == self.n * self.count
+    }
+
+    /// The directions of the data and the energy along each, and the energy of all other directions.
+    ///
+    /// Fewer than 4 n fibers do not determine the covariance: it is mixed with a multiple of the identity.
+    fn spectrum(&self) -> Option<(Spectrum, f64)> {
+        let n = self.n;
+        let unknown = (1.0 - self.count as f64 / (4 * n) as f64).max(1e-6);
+        let added = unknown * (self.count as f64 / n as f64);
+        if self.holds_fibers() {
+            let mut spectrum = Spectrum::of_fibers(&self.second_moment, n)?;
+            spectrum.energies.iter_mut().for_each(|energy| *energy = (1.0 - unknown) * *energy + added);
+            return Some((spectrum, added));
+        }
+        let mut covariance = self.second_moment.clone();
+        covariance.iter_mut().for_each(|c| *c *= 1.0 - unknown);
+        (0..n).for_each(|i| covariance[i * n + i] += added);
+        Some((Spectrum::of_moment(&covariance, n)?, 0.0))
     }
 
     /// Draws `count` null fibers, unless there are enough already and the data has not doubled since.
@@ -187,40 +213,56 @@ impl NullModel {
         if self.fibers.len() >= count * n && 2 * self.drawn_at >= self.count {
             return;
         }
-        let mean = self.count as f64 / n as f64;
-        // Fewer than 4 n fibers do not determine the covariance: it is mixed with a multiple of the identity.
-        let unknown = (1.0 - self.count as f64 / (4 * n) as f64).max(1e-6);
-        let mut covariance = self.second_moment.clone();
-        covariance.iter_mut().for_each(|c| *c *= 1.0 - unknown);
-        (0..n).for_each(|i| covariance[i * n + i] += unknown * mean);
-        let Some((energies, directions)) = eigen(&covariance, n) else { return };
+        let Some((Spectrum { energies, directions }, rest)) = self.spectrum() else { return };
         let single = energies.last().is_some_and(|&energy| energy >= SINGLE_DIRECTION * self.count as f64);
-        let last = directions[n * (n - 1)..].iter().map(|&a| a as f32);
+        let last = directions[directions.len() - n.min(directions.len())..].iter().map(|&a| a as f32);
         self.single_direction = (single && self.count >= 2).then(|| last.collect());
         // The usual energy is the median over the directions that have at least the mean energy.
+        let mean = self.count as f64 / n as f64;
         let high = &energies[energies.partition_point(|&energy| energy < mean)..];
         let most = DOMINANT * high.get(high.len() / 2).copied().unwrap_or(mean);
         self.flattening = Flattening::default();
-        let mut factor = vec![0.0; n * n];
-        for (i, (&energy, v)) in energies.iter().zip(directions.chunks_exact(n)).enumerate() {
+        for (&energy, v) in energies.iter().zip(directions.chunks_exact(n)) {
             if energy > most {
                 self.flattening.directions.extend(v.iter().map(|&v| v as f32));
                 self.flattening.scales.push((most / energy).sqrt() as f32);
             }
-            let length = energy.clamp(0.0, most).sqrt();
-            factor[i * n..][..n].iter_mut().zip(v).for_each(|(out, v)| *out = (length * v) as f32);
         }
-        // Fibers with this covariance: factor times independent standard normal vectors.
+        let lengths: Vec<f64> = energies.iter().map(|energy| energy.clamp(0.0, most).sqrt()).collect();
+        self.draw(count, &lengths, &directions, rest.sqrt());
+        self.drawn_at = self.count;
+    }
+
+    /// Draws `count` Gaussian fibers with these lengths along some directions, and `rest` along all others.
+    fn draw(&mut self, count: usize, lengths: &[f64], directions: &[f64], rest: f64) {
+        let n = self.n;
+        // Fibers with this covariance: independent standard normal numbers, each times its length and direction.
         let normal: Vec<f32> = (0..count * n).map(|_| self.rng.sample(StandardNormal)).collect();
+        let scaled: Vec<f32> = directions
+            .chunks_exact(n)
+            .zip(lengths)
+            .flat_map(|(v, length)| v.iter().map(move |&v| ((length - rest) * v) as f32))
+            .collect();
+        let unit: Vec<f32> =
+            if rest > 0.0 { directions.iter().map(|&v| v as f32).collect() } else { Vec::new() };
         self.fibers = vec![0.0; count * n];
         let blocks = self.fibers.par_chunks_mut(n * BLOCK).zip(normal.par_chunks(n * BLOCK));
         blocks.for_each(|(fibers, normal)| {
-            add_product(fibers, &factor, normal, n);
+            if lengths.len() == n {
+                add_product(fibers, &scaled, normal, n);
+            } else {
+                // The part of a standard normal vector along the directions gets their lengths, all else `rest`.
+                fibers.iter_mut().zip(normal).for_each(|(y, z)| *y = rest as f32 * z);
+                let mut along = vec![0.0; lengths.len() * (normal.len() / n)];
+                if !along.is_empty() {
+                    transposed_product(&mut along, &unit, normal, n);
+                    add_product(fibers, &scaled, &along, n);
+                }
+            }
             fibers.chunks_exact_mut(n).for_each(|fiber| {
                 normalise(fiber);
             });
         });
-        self.drawn_at = self.count;
     }
 
     /// Climbs among the first `count` null fibers and returns what the climbs reach.

@@ -147,6 +147,13 @@ impl Search {
         &self.patterns[i * self.n..][..self.n]
     }
 
+    /// A search with another pattern w, for codes alone.
+    pub(crate) fn with_pattern(&self, w: usize, pattern: &[f32]) -> Search {
+        let mut patterns = self.patterns.clone();
+        patterns[w * self.n..][..self.n].copy_from_slice(pattern);
+        Search { max_residual: self.max_residual, ..Search::new(self.n, patterns, self.scale, 0, 0) }
+    }
+
     /// A'A (m x m).
     fn gram(&self) -> Vec<f32> {
         let m = self.count();

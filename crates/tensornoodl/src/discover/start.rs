@@ -6,6 +6,7 @@
 use crate::data::dictionary::{Dictionary, UnitVector};
 use crate::data::tensor::Tensor;
 use crate::discover::growth::Discovery;
+use crate::discover::null::MAX_COVARIANCE_FIBERS;
 use crate::discover::params::DiscoverParams;
 use crate::discover::scale::Scale;
 use crate::discover::search::{Coverage, Search};
@@ -64,10 +65,14 @@ pub fn find(tensor: &Tensor<'_>, params: &DiscoverParams) -> Result<Start, Error
     Start::new(tensor, &columns, &discovery.evidence(), discovery.scale, params.min_length)
 }
 
-/// Returns the number of bytes that a search holds besides the fibers: the covariance (n x n), its eigenvectors, and
-/// the scratch memory to compute them.
-pub fn search_bytes(features: usize) -> f64 {
-    5.0 * 8.0 * (features as f64).powi(2)
+/// Returns the number of bytes that a search of some fibers holds besides the fibers: copies of them in single
+/// precision, the null fibers, and the covariance with its directions. The covariance is a matrix of n x n numbers, or
+/// one of fibers x fibers where these are fewer.
+pub fn search_bytes(features: usize, fibers: usize) -> f64 {
+    let (n, fibers) = (features as f64, fibers as f64);
+    let (searched, counted) = (fibers.min(MAX_FIBERS as f64), fibers.min(MAX_COVARIANCE_FIBERS as f64));
+    let covariance = if counted < n { 3.0 * n * counted + 5.0 * counted * counted } else { 5.0 * n * n };
+    8.0 * covariance + 4.0 * 6.0 * n * searched
 }
 
 impl Start {

@@ -98,10 +98,10 @@ impl UnitFibers {
         }
     }
 
-    /// Appends the fibers of `others` that are not here yet.
+    /// Appends the fibers of `others` that are not here yet, each once.
     pub(crate) fn take_new(&mut self, others: &UnitFibers) {
-        let here: HashSet<u64> = self.hashes.iter().copied().collect();
-        let new: Vec<usize> = (0..others.len()).filter(|&f| !here.contains(&others.hashes[f])).collect();
+        let mut here: HashSet<u64> = self.hashes.iter().copied().collect();
+        let new: Vec<usize> = (0..others.len()).filter(|&f| here.insert(others.hashes[f])).collect();
         self.take(others, &new);
     }
 
