@@ -111,7 +111,6 @@ impl Counts {
         };
         // No function below this line can fail.
         let (mean, strengths) = (statistics.mean(), pass.sums.strengths());
-        let m = dictionary.patterns();
         let mut step = Step {
             step: common.steps + 1,
             fibers: pass.sums.fibers(),
@@ -137,10 +136,16 @@ impl Counts {
         } else {
             drop(pass.fibers);
         }
-        let growth = timed(&mut times.search, || {
-            self.discovery.grow(&common.dictionary, &self.statistics.patterns, common.params.forgetting)
-        });
-        if let Some(growth) = growth {
+        timed(&mut times.search, || self.discover(common, &before, &pass.sums.activity(), &mut step));
+        Ok(Step { times, ..step })
+    }
+
+    /// Looks for patterns in the pool, and removes those that are empty or were not seen for long. `before` has the
+    /// patterns before the step, and `activity` the number of fibers of the step that have each of them. Patterns in
+    /// `step` are numbered as in the dictionary after that.
+    fn discover(&mut self, common: &mut Common, before: &Growth, activity: &[usize], step: &mut Step) {
+        let (m, forgetting) = (common.dictionary.patterns(), common.params.forgetting);
+        if let Some(growth) = self.discovery.grow(&common.dictionary, &self.statistics.patterns, forgetting) {
             self.adopt(common, growth);
         }
         let after = Growth {
@@ -148,14 +153,14 @@ impl Counts {
             statistics: self.statistics.patterns.clone(),
         };
         let mut lost = Vec::new();
-        if let Some((growth, old)) = self.discovery.split_changed(&before, &after, common.params.forgetting) {
+        if let Some((growth, old)) = self.discovery.split_changed(before, &after, forgetting) {
             self.adopt(common, growth);
             lost = old;
         }
         step.found = common.dictionary.patterns() - m;
         step.activity.resize(common.dictionary.patterns(), 0);
         if lost.is_empty() {
-            lost = self.empty_patterns(common, &pass.sums.activity());
+            lost = self.empty_patterns(common, activity);
         }
         step.returned = self.recognize(common, m);
         step.retired = self.retire(common, &lost);
@@ -168,7 +173,6 @@ impl Counts {
             step.activity.remove(pattern);
         }
         step.codes.renumber(&step.lost, common.dictionary.patterns());
-        Ok(Step { times, ..step })
     }
 
     /// The patterns before a step, with their statistics after forgetting.
