@@ -16,6 +16,7 @@
 mod build;
 mod common;
 mod counts;
+mod errors;
 mod exact;
 pub(crate) mod pass;
 pub(crate) mod polish;

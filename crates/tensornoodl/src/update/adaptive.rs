@@ -89,6 +89,11 @@ impl Adaptive {
         variance.len() == patterns && variance.iter().flatten().all(fine) && sums.iter().all(fine)
     }
 
+    /// P, the expected squared error of each pattern. None before the first tensor that shows the pattern.
+    pub(crate) fn variances(&self) -> &[Option<f64>] {
+        &self.variance
+    }
+
     /// Appends patterns that were not seen yet.
     pub(crate) fn append(&mut self, patterns: usize) {
         self.variance.resize(self.variance.len() + patterns, None);
