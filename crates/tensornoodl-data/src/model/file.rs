@@ -321,9 +321,14 @@ fn read_learner(bytes: &[u8], format: u32) -> Result<Learner, String> {
         FORMAT => postcard::take_from_bytes(bytes),
         other => return Err(format!("it has the unknown format {other}")),
     };
-    let (learner, rest) = read.map_err(|error| error.to_string())?;
+    // If there is a checksum, it was right, and these are the bytes that were written.
+    let remedy = match format {
+        UNSEALED => "the file may be damaged",
+        _ => "another version of the program wrote it: use that version, or learn the model again",
+    };
+    let (learner, rest) = read.map_err(|error| format!("{error}; {remedy}"))?;
     if !rest.is_empty() {
-        return Err(format!("it has {} bytes too many", rest.len()));
+        return Err(format!("it has {} bytes too many; {remedy}", rest.len()));
     }
     learner.check().map_err(|error| error.to_string())?;
     Ok(learner)
