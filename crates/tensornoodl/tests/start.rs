@@ -400,6 +400,38 @@ fn patterns_are_found_in_noise_as_long_as_a_pattern() {
     assert!(outcome.error_a < 1.1 * outcome.oracle_error_a.unwrap());
 }
 
+/// Noiseless fibers of `count` patterns without negative values. Each fiber is a multiple of one pattern.
+fn multiples(features: usize, count: usize, fibers: usize, seed: u64) -> (Tensor<'static>, Dictionary) {
+    let mut stream = Stream::new(features, 0, seed);
+    let values: Vec<f64> = (0..features * count).map(|_| -stream.uniform().max(1e-300).ln()).collect();
+    let truth = Dictionary::from_columns(features, values).unwrap();
+    let (mut values, mut places) = (Vec::new(), Vec::new());
+    for fiber in 0..fibers {
+        let (pattern, size) = ((stream.uniform() * count as f64) as usize, 1.0 + stream.uniform());
+        values.extend(truth.pattern(pattern).iter().map(|a| size * a));
+        places.push(Place { row: (fiber / 30) as u32, col: (fiber % 30) as u32 });
+    }
+    let shape = Shape { features, rows: fibers.div_ceil(30), cols: 30 };
+    (Tensor::from_fibers(shape, values, places).unwrap(), truth)
+}
+
+/// Number of true patterns that are found, and number of patterns in all.
+fn found(dictionary: &Dictionary, truth: &Dictionary) -> (usize, usize) {
+    let distances = Matching::new(dictionary, truth).unwrap().distances(dictionary, truth);
+    (distances.iter().filter(|d| **d < 0.01).count(), dictionary.patterns())
+}
+
+#[test]
+fn patterns_without_negative_values_are_no_chance() {
+    let right = |seed: &u64| {
+        let (tensor, truth) = multiples(20, 5, 900, *seed);
+        let start = tensornoodl::discover::find(&tensor, &DiscoverParams::default()).unwrap();
+        found(&start.dictionary, &truth) == (5, 5)
+    };
+    let count = (0..40).filter(right).count();
+    assert!(count >= 38, "{count} of 40");
+}
+
 #[test]
 fn a_few_fibers_of_many_features_are_searched_in_their_own_space() {
     // The covariance would have 4e8 numbers.

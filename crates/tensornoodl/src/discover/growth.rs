@@ -162,6 +162,16 @@ impl Discovery {
         Search::new(self.n, known, scale, most, self.params.seed)
     }
 
+    /// A search without known patterns.
+    fn first_search(&self) -> Search {
+        let mut search = self.search(&[], None);
+        // The first patterns compete with each other. The limit is applied to the strongest ones afterwards.
+        search.max_patterns = search.max_patterns.max(4 * self.n);
+        search.min_patterns = self.params.min_patterns;
+        search.stop = self.params.stop.clone();
+        search
+    }
+
     /// Finds the first patterns in a whole tensor, and returns them column by column. Each pattern is finite and not
     /// zero. Returns no patterns if the search was stopped.
     pub(crate) fn start(&mut self, tensor: &Tensor<'_>) -> Vec<f64> {
@@ -170,12 +180,18 @@ impl Discovery {
         let pooled = sample.len();
         sample.take_new(&self.long_fibers(tensor, (0..tensor.fibers()).step_by(every)));
         self.null.add(&sample);
-        let mut search = self.search(&[], None);
-        // The first patterns compete with each other. The limit is applied to the strongest ones afterwards.
-        search.max_patterns = search.max_patterns.max(4 * self.n);
-        search.min_patterns = self.params.min_patterns;
-        search.stop = self.params.stop.clone();
+        let mut search = self.first_search();
         let mut unexplained = search.run(&sample, &mut self.null);
+        // Data that follows the model only roughly has fibers of single events, which patterns of one feature explain
+        // with one code.
+        let exact = self.params.min_length == 0.0;
+        if let Some(mut null) = self.null.without_common_part().filter(|_| exact) {
+            let mut other = self.first_search();
+            let others = other.run(&sample, &mut null);
+            if other.is_simpler(&search, &sample) {
+                (search, unexplained, self.null) = (other, others, null);
+            }
+        }
         if search.stop.is_set() {
             return Vec::new();
         }

@@ -84,6 +84,8 @@ pub(crate) struct NullModel {
     /// The direction that has nearly all energy of the data (see [`SINGLE_DIRECTION`]), if there is one.
     #[serde(rename = "only")]
     pub(crate) single_direction: Option<Vec<f32>>,
+    /// Whether the part that all fibers have in common is shrunk to the usual energy.
+    pub(crate) common_part: bool,
     /// Null fibers, n values each.
     fibers: Vec<f32>,
     /// Value of `count` when the null fibers were drawn.
@@ -127,8 +129,12 @@ pub(crate) const MAX_COVARIANCE_FIBERS: usize = 4096;
 /// decide this case, because Gaussian fibers with this covariance have the direction as well.
 pub(crate) const SINGLE_DIRECTION: f64 = 0.9;
 
-/// A direction is dominant if its energy is more than this many times the usual energy of a direction.
+/// A direction is dominant if its energy is more than this many times the usual energy of a direction. It is shrunk to
+/// that many times the usual energy, or to the usual energy itself: see [`NullModel::without_common_part`].
 const DOMINANT: f64 = 3.0;
+
+/// Directions are patterns, not noise, if those above the mean hold at least this share of the energy.
+const CONCENTRATED: f64 = 0.9;
 
 impl NullModel {
     /// A null model that has seen no data.
@@ -140,6 +146,7 @@ impl NullModel {
             count: 0,
             flattening: Flattening::default(),
             single_direction: None,
+            common_part: false,
             fibers: Vec::new(),
             drawn_at: 0,
         }
@@ -207,6 +214,19 @@ impl NullModel {
         Some((Spectrum::of_moment(&covariance, n)?, 0.0))
     }
 
+    /// The null model that shrinks the part that all fibers have in common to the usual energy. None if there is no such
+    /// part.
+    ///
+    /// Patterns without negative values have a large part in common, and Gaussian fibers with this part are as much alike
+    /// as they are: only what is left of the patterns tells them from chance.
+    pub(crate) fn without_common_part(&self) -> Option<NullModel> {
+        let (Spectrum { energies, .. }, _) = self.spectrum()?;
+        let total = self.count as f64;
+        let usual = usual_energy_without_largest(&energies, total, self.n);
+        let has_part = energies.last().is_some_and(|&energy| energy > DOMINANT * usual);
+        has_part.then(|| NullModel { common_part: true, fibers: Vec::new(), ..self.clone() })
+    }
+
     /// Draws `count` null fibers, unless there are enough already and the data has not doubled since.
     pub(crate) fn prepare(&mut self, count: usize) {
         let n = self.n;
@@ -217,18 +237,24 @@ impl NullModel {
         let single = energies.last().is_some_and(|&energy| energy >= SINGLE_DIRECTION * self.count as f64);
         let last = directions[directions.len() - n.min(directions.len())..].iter().map(|&a| a as f32);
         self.single_direction = (single && self.count >= 2).then(|| last.collect());
-        // The usual energy is the median over the directions that have at least the mean energy.
-        let mean = self.count as f64 / n as f64;
-        let high = &energies[energies.partition_point(|&energy| energy < mean)..];
-        let most = DOMINANT * high.get(high.len() / 2).copied().unwrap_or(mean);
+        let total = self.count as f64;
+        // Directions above `most` are shrunk to `left`.
+        let (most, left) = if self.common_part {
+            let usual = usual_energy_without_largest(&energies, total, n);
+            (DOMINANT * usual, usual)
+        } else {
+            let most = DOMINANT * usual_energy(&energies, total, n).0;
+            (most, most)
+        };
         self.flattening = Flattening::default();
         for (&energy, v) in energies.iter().zip(directions.chunks_exact(n)) {
             if energy > most {
                 self.flattening.directions.extend(v.iter().map(|&v| v as f32));
-                self.flattening.scales.push((most / energy).sqrt() as f32);
+                self.flattening.scales.push((left / energy).sqrt() as f32);
             }
         }
-        let lengths: Vec<f64> = energies.iter().map(|energy| energy.clamp(0.0, most).sqrt()).collect();
+        let left = |&energy: &f64| if energy > most { left } else { energy.max(0.0) };
+        let lengths: Vec<f64> = energies.iter().map(left).map(f64::sqrt).collect();
         self.draw(count, &lengths, &directions, rest.sqrt());
         self.drawn_at = self.count;
     }
@@ -281,6 +307,26 @@ impl NullModel {
                 / NULL_CLIMBS as f64,
         }
     }
+}
+
+/// The usual energy of a direction, and the energy of all directions that have at least the mean energy. The usual
+/// energy is the median over these. `energies` are increasing; `total` is the energy of all n directions.
+fn usual_energy(energies: &[f64], total: f64, n: usize) -> (f64, f64) {
+    let mean = total / n as f64;
+    let high = &energies[energies.partition_point(|&energy| energy < mean)..];
+    (high.get(high.len() / 2).copied().unwrap_or(mean), high.iter().sum())
+}
+
+/// The usual energy of a direction where a part that all fibers have in common may hold so much that it alone is above
+/// the mean. Then the directions without it decide, provided that they hold something themselves: those above their mean
+/// have nearly all of their energy.
+fn usual_energy_without_largest(energies: &[f64], total: f64, n: usize) -> f64 {
+    let (usual, _) = usual_energy(energies, total, n);
+    let Some((&largest, others)) = energies.split_last().filter(|_| n > 1) else { return usual };
+    let rest = (total - largest).max(0.0);
+    let (usual_of_others, high) = usual_energy(others, rest, n - 1);
+    let hidden = largest <= DOMINANT * usual && largest > DOMINANT * usual_of_others;
+    if hidden && usual_of_others > 0.0 && high >= CONCENTRATED * rest { usual_of_others } else { usual }
 }
 
 /// A peak with this many times the evidence of the null model is accepted whatever its number of fibers.

@@ -34,6 +34,9 @@ use crate::stop::Stop;
 /// longer, the search raises the limit up to [`MAX_RELAXED_RESIDUAL`].
 const MAX_RESIDUAL: f32 = 0.5;
 
+/// The same limit for patterns that have a part in common, if most residuals are as short.
+const SHORT_RESIDUAL: f32 = 0.2;
+
 /// Upper bound of the raised limit of |r| / |y|.
 const MAX_RELAXED_RESIDUAL: f32 = 0.95;
 
@@ -100,6 +103,12 @@ impl Coded {
     /// Indices of the fibers that are not explained.
     fn unexplained(&self) -> Vec<usize> {
         (0..self.explained.len()).filter(|&fiber| !self.explained[fiber]).collect()
+    }
+
+    /// Whether the residuals of most fibers are short.
+    fn close(&self) -> bool {
+        let short = self.residual_lengths.iter().filter(|length| **length <= SHORT_RESIDUAL).count();
+        2 * short >= self.residual_lengths.len()
     }
 
     /// For each of m patterns the pairs (fiber, code) of the explained fibers.
@@ -197,12 +206,21 @@ impl Search {
                 self.refine(&coded);
                 let coded = self.encode(fibers, None);
                 self.replace_composites(&coded);
+                if null.common_part && coded.close() {
+                    self.simplify(fibers);
+                }
                 self.drop_redundant(&coded);
             }
             let coded = self.encode(fibers, None);
             let unexplained = coded.unexplained();
             // Search again after a change: a pattern that was dropped by mistake is found again.
             if self.count() > before && unexplained.len() >= 2 {
+                continue;
+            }
+            // Patterns with a part in common explain much of each other's fibers.
+            let strict = null.common_part && self.scale.is_none();
+            if strict && self.max_residual == MAX_RESIDUAL && coded.close() {
+                self.max_residual = SHORT_RESIDUAL;
                 continue;
             }
             // If most fibers are unexplained, their noise may be longer than the limit: raise the limit.
@@ -212,6 +230,23 @@ impl Search {
             }
             self.max_residual = limit;
         }
+    }
+
+    /// Whether the patterns explain at least as many fibers as those of another search, with fewer codes and short
+    /// residuals, or whether the other search has found nothing.
+    pub(crate) fn is_simpler(&self, other: &Search, fibers: &UnitFibers) -> bool {
+        let explained = |coded: &Coded| {
+            let codes = coded.codes.iter().zip(&coded.explained).filter(|(_, explained)| **explained);
+            codes.fold((0, 0), |(fibers, codes), (code, _)| (fibers + 1, codes + code.len()))
+        };
+        if self.count() == 0 || other.count() == 0 {
+            return self.count() > 0;
+        }
+        let coded = self.encode(fibers, None);
+        let ((own, codes), (others, other_codes)) =
+            (explained(&coded), explained(&other.encode(fibers, None)));
+        // Fewer codes in each fiber, on the average.
+        coded.close() && own >= others && codes * others < other_codes * own
     }
 
     /// The 10th percentile of |r| / |y| over fibers with a code, 0 if there is none.
@@ -333,8 +368,9 @@ impl Search {
             let mut scratch = vec![0.0; m];
             for (at, (d, code)) in correlations.chunks_exact(m).zip(codes).enumerate() {
                 let without = without.map(|without| without[block * BLOCK + at]);
+                let unknown = MIN_CODE.min(self.max_residual);
                 let min_code =
-                    self.scale.map_or(MIN_CODE, |scale| (0.5 * scale.code / fiber_lengths[at]) as f32);
+                    self.scale.map_or(unknown, |scale| (0.5 * scale.code / fiber_lengths[at]) as f32);
                 pursuit.run(d, without, min_code, code, &mut scratch);
                 let r = &mut residuals[at * n..][..n];
                 for &(i, x) in code.iter() {

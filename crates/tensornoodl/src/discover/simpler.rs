@@ -6,6 +6,9 @@
 //! explain all fibers, so that no residual shows the mistake. But a fiber with a alone needs both, at the ratio t = 1,
 //! and so does a fiber with b alone, at t = -1. The pattern unit(A_w + t A_l) in place of A_w explains one of these
 //! kinds with a single code. In later tensors a and b rarely meet, and fewer codes show that the replacement is right.
+//!
+//! Patterns that have a part in common are mixed in the same way: the search finds that part, and then what is left of
+//! each pattern, so that all fibers need two codes.
 
 use crate::discover::composites::most_frequent_ratio;
 use crate::discover::search::{Coded, Search};
@@ -20,20 +23,39 @@ const STANDARD_ERRORS: f64 = 3.0;
 /// At least one of this many fibers with a pattern must have the partner at the same ratio.
 const MIN_SHARE: usize = 4;
 
-/// A replacement is not accepted if its |cos| with another pattern is larger.
+/// A replacement is not accepted if its |cos| with another pattern is larger. Patterns with a part in common are nearer
+/// to each other than others.
 const MAX_COSINE: f32 = 0.9;
+const MAX_COSINE_IN_COMMON: f32 = 0.98;
 
 impl Search {
+    /// Replaces patterns as long as a replacement clearly saves codes.
+    pub(crate) fn simplify(&mut self, fibers: &UnitFibers) {
+        let new: Vec<usize> = (self.fixed..self.count()).collect();
+        for _ in &new {
+            if self.stop.is_set() {
+                return;
+            }
+            let Some((w, direction)) = self.replacement(fibers, &new, MAX_COSINE_IN_COMMON) else { return };
+            self.patterns[w * self.n..][..self.n].copy_from_slice(&direction);
+        }
+    }
+
     /// Returns the one of some patterns whose replacement saves most codes, with the replacement. None if no
     /// replacement clearly saves codes.
     ///
     /// The fibers should come from many tensors: fibers of one tensor share rows and cols, and therefore patterns.
     pub(crate) fn simpler(&self, fibers: &UnitFibers, patterns: &[usize]) -> Option<(usize, Vec<f64>)> {
-        let (w, direction) = self.replacement(fibers, patterns)?;
+        let (w, direction) = self.replacement(fibers, patterns, MAX_COSINE)?;
         Some((w, direction.into_iter().map(f64::from).collect()))
     }
 
-    fn replacement(&self, fibers: &UnitFibers, patterns: &[usize]) -> Option<(usize, Vec<f32>)> {
+    fn replacement(
+        &self,
+        fibers: &UnitFibers,
+        patterns: &[usize],
+        max_cosine: f32,
+    ) -> Option<(usize, Vec<f32>)> {
         let coded = self.encode(fibers, None);
         let mut best: Option<(f64, usize, Vec<f32>)> = None;
         for &w in patterns {
@@ -56,7 +78,7 @@ impl Search {
             some.take(fibers, &touched);
             // The new direction takes the place of one of the two patterns.
             for replaced in [w, l].into_iter().filter(|&replaced| replaced >= self.fixed) {
-                let near = |i: usize| i != replaced && dot(self.pattern(i), &direction).abs() > MAX_COSINE;
+                let near = |i: usize| i != replaced && dot(self.pattern(i), &direction).abs() > max_cosine;
                 if (0..self.count()).any(near) {
                     continue;
                 }
