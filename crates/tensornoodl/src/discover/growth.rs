@@ -206,6 +206,7 @@ impl Discovery {
             unexplained = search.unexplained(&sample);
             self.scale = search.estimate_scale(&sample);
         }
+        self.null.keep_common_part();
         // The fibers of this tensor are seen again when it is learned from, so only older ones stay in the pool.
         unexplained.retain(|&fiber| fiber < pooled);
         self.finish_search(search, &sample, &unexplained)

@@ -84,7 +84,8 @@ pub(crate) struct NullModel {
     /// The direction that has nearly all energy of the data (see [`SINGLE_DIRECTION`]), if there is one.
     #[serde(rename = "only")]
     pub(crate) single_direction: Option<Vec<f32>>,
-    /// Whether the part that all fibers have in common is shrunk to the usual energy.
+    /// Whether the part that all fibers have in common is shrunk to the usual energy. Only a first search does that.
+    #[serde(skip)]
     pub(crate) common_part: bool,
     /// Null fibers, n values each.
     fibers: Vec<f32>,
@@ -225,6 +226,13 @@ impl NullModel {
         let usual = usual_energy_without_largest(&energies, total, self.n);
         let has_part = energies.last().is_some_and(|&energy| energy > DOMINANT * usual);
         has_part.then(|| NullModel { common_part: true, fibers: Vec::new(), ..self.clone() })
+    }
+
+    /// Keeps the part that all fibers have in common from now on.
+    pub(crate) fn keep_common_part(&mut self) {
+        if std::mem::take(&mut self.common_part) {
+            self.fibers.clear();
+        }
     }
 
     /// Draws `count` null fibers, unless there are enough already and the data has not doubled since.

@@ -34,7 +34,7 @@ use crate::stop::Stop;
 /// longer, the search raises the limit up to [`MAX_RELAXED_RESIDUAL`].
 const MAX_RESIDUAL: f32 = 0.5;
 
-/// The same limit for patterns that have a part in common, if most residuals are as short.
+/// [`MAX_RESIDUAL`] for patterns that have a part in common, if most residuals are as short.
 const SHORT_RESIDUAL: f32 = 0.2;
 
 /// Upper bound of the raised limit of |r| / |y|.
