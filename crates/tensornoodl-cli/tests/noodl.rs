@@ -166,7 +166,9 @@ fn check_refuses_what_is_wrong() {
     wrong("check FILE", 3, "4294967294 stretches bin(1,1) to more than 1000000 labels");
     fs::write(&path, "1 1 1 1\n500000 2 1 1\n").unwrap();
     wrong("check FILE", 3, "allow them with --max-features 500000");
-    fs::write(&path, (1..=500_000).map(|at| format!("{at} 2 1 1\n")).collect::<String>()).unwrap();
+    // 20,000 fibers of 500,000 features.
+    let entry = |at: usize| format!("{at} {} {} 1\n", at % 200 + 1, at / 200 % 100 + 1);
+    fs::write(&path, (1..=500_000).map(entry).collect::<String>()).unwrap();
     wrong("check FILE", 1, "GB of memory");
     fs::write(&path, "2 1 1 -1\n1 1 2 3\n").unwrap();
     wrong("check FILE --recipe log2", 3, "log2 met the value -1");
