@@ -178,7 +178,7 @@ impl Stream {
     /// Continues the stream to its end.
     fn finish(&self, ranks: usize) {
         self.remove_temporary_files();
-        let ended = Job::new(ranks, &format!("noodl {}", self.args), &[]).end(Duration::from_secs(60));
+        let ended = Job::new(ranks, &format!("noodl {}", self.args), &[]).end(Duration::from_secs(240));
         assert!(ended.status.success(), "{}", ended.stderr);
         assert!(fs::read(&self.model).unwrap() == self.bits, "other bits after {ranks} ranks went on");
         assert_eq!(temporary_files(&self.folder), Vec::<PathBuf>::new());
@@ -264,7 +264,7 @@ fn a_job_that_is_suspended_goes_on() {
     pids.iter().for_each(|pid| signal(*pid, "STOP"));
     std::thread::sleep(Duration::from_secs(5));
     pids.iter().for_each(|pid| signal(*pid, "CONT"));
-    let ended = job.end(Duration::from_secs(60));
+    let ended = job.end(Duration::from_secs(240));
     assert!(ended.status.success(), "{}", ended.stderr);
     assert!(fs::read(&stream.model).unwrap() == stream.bits);
 }
@@ -356,7 +356,7 @@ fn the_slurm_script_goes_on() {
     let mut job = start(&begin);
     job.has_lines(20);
     signal(job.pid(1), "KILL");
-    let ended = job.end(Duration::from_secs(60));
+    let ended = job.end(Duration::from_secs(240));
     assert!(ended.status.success(), "{}", ended.stderr);
     assert!(ended.stderr.contains("noodl.sbatch: try 1 of 5 ended with 137"), "{}", ended.stderr);
     assert_eq!(tries(), 2);

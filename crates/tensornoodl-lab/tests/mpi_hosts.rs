@@ -129,7 +129,7 @@ fn three_hosts_learn_what_one_process_does() {
     let hosts = Hosts::new("mpi_three_hosts_agent").unwrap();
     let args = format!("{RECOVER} --max-steps 5");
     let (alone, team) =
-        (lab(&args), hosts.job(&format!("noodl-lab {args}"), "60").end(Duration::from_secs(60)));
+        (lab(&args), hosts.job(&format!("noodl-lab {args}"), "60").end(Duration::from_secs(240)));
     assert!(team.status.success(), "{}", team.stderr);
     assert_eq!(errors(&team.stdout), errors(&stdout(&alone)));
 
@@ -144,7 +144,7 @@ fn three_hosts_learn_what_one_process_does() {
     assert!(alone.status.success(), "{}", stderr(&alone));
     let bits = fs::read(&model).unwrap();
     fs::remove_file(&model).unwrap();
-    let team = hosts.job(&format!("noodl {args}"), "60").end(Duration::from_secs(60));
+    let team = hosts.job(&format!("noodl {args}"), "60").end(Duration::from_secs(240));
     assert!(team.status.success(), "{}", team.stderr);
     assert!(fs::read(&model).unwrap() == bits);
 }
