@@ -76,6 +76,13 @@ pub(crate) struct CountDiscovery {
     pub(crate) rungs: Vec<Rung>,
 }
 
+/// The significance that the latest of this many tests must reach, in standard errors: [`SIGNIFICANCE`] for the first
+/// one, and slowly more, because chance has an opportunity in every test. Tests after each other share most of their
+/// events, so the square root of their number counts.
+fn least_significance(tests: u64) -> f64 {
+    (SIGNIFICANCE * SIGNIFICANCE + (tests.max(1) as f64).ln()).sqrt()
+}
+
 /// Some columns of a matrix with n rows.
 fn select(n: usize, rows: &FeatureRows, columns: &[usize]) -> FeatureRows {
     let all = rows.columns();
@@ -291,7 +298,8 @@ impl CountDiscovery {
     }
 
     /// Returns the number of further patterns of the pool. It is 0 unless the test before was significant too, or this
-    /// one is twice as significant: a test is made in every step, and chance must not add up.
+    /// one is twice as significant as it must be ([`least_significance`]): a test is made in every step, and chance must
+    /// not add up.
     fn test(&mut self, fibers: &CountFibers, known: &Known, most: usize) -> usize {
         self.new_events = 0.0;
         if known.rows.patterns() >= most {
@@ -303,8 +311,8 @@ impl CountDiscovery {
         self.tests += 1;
         let test = test(fibers, known, most, self.seed());
         let before = std::mem::replace(&mut self.last_significance, test.significance);
-        let sure = test.significance >= SIGNIFICANCE
-            && (before >= SIGNIFICANCE || test.significance >= 2.0 * SIGNIFICANCE);
+        let least = least_significance(self.tests);
+        let sure = test.significance >= least && (before >= least || test.significance >= 2.0 * least);
         if !sure {
             return 0;
         }
@@ -397,6 +405,12 @@ mod tests {
         assert_eq!((moved.columns, moved.statistics), (vec![3.0, 1.0, 4.0, 2.0], vec![3.0, 1.0, 4.0, 2.0]));
         let same = growth(&[1.0, 2.0, 3.0]).in_places(1, &[0, 1]);
         assert_eq!(same.columns, [1.0, 2.0, 3.0]);
+    }
+
+    #[test]
+    fn many_tests_must_be_more_significant_than_one() {
+        assert_eq!(least_significance(1), SIGNIFICANCE);
+        assert!((least_significance(52) - 3.19).abs() < 0.01 && least_significance(100_000) < 4.3);
     }
 
     #[test]
