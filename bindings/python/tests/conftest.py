@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 import tensornoodl as tn
+
+# Tests interrupt the learning with SIGINT. A shell that starts them in the background ignores this signal, and Python then has no
+# handler of its own.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
