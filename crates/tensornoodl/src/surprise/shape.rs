@@ -25,7 +25,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Hypergeometric};
 
-use crate::surprise::chance::{LEAST_P, ln_gamma};
+use crate::surprise::chance::{LEAST_P, ln_gamma, ln_rising};
 
 /// The largest number of events that a shape is judged by. Of more, this many are drawn.
 const MOST_EVENTS: f64 = 512.0;
@@ -118,12 +118,9 @@ impl Urn {
     /// The log-likelihood of the events of a place, given as cells with their numbers of events, up to a constant that
     /// does not depend on the law.
     pub(crate) fn log_likelihood(&self, cells: &[(Cell, f64)]) -> f64 {
-        let term = |(cell, y): &(Cell, f64)| {
-            let weight = self.c * self.share(cell);
-            ln_gamma(weight + y) - ln_gamma(weight)
-        };
         let total: f64 = cells.iter().map(|cell| cell.1).sum();
-        cells.iter().map(term).sum::<f64>() + ln_gamma(self.c) - ln_gamma(self.c + total)
+        let terms = cells.iter().map(|(cell, y)| ln_rising(self.c * self.share(cell), *y));
+        terms.sum::<f64>() - ln_rising(self.c, total)
     }
 
     /// The mid-p-value of a fiber, where `cells` has all features.
