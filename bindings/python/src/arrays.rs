@@ -184,3 +184,8 @@ pub(crate) fn gather<T: Copy + Into<f64>>(array: &ArrayView3<'_, T>, places: &[P
     }
     values
 }
+
+/// Returns values with NaN for those that are not known.
+pub(crate) fn known_or_nan(values: &[Option<f64>]) -> Vec<f64> {
+    values.iter().map(|value| value.unwrap_or(f64::NAN)).collect()
+}

@@ -13,7 +13,7 @@ use rayon::ThreadPool;
 use tensornoodl::{Learner, ModelKind, Params, Passes, Rule, Stop};
 use tensornoodl_data::{Axis, Card, Evidence, Recipe, RecipeChoice, Repeat, files, model_name};
 
-use crate::arrays::{DenseFactors, dense_factors, dictionary, patterns};
+use crate::arrays::{DenseFactors, dense_factors, dictionary, known_or_nan, patterns};
 use crate::begin::{choose_recipe, continue_learner, find_learner, new_card, new_learner};
 use crate::codes::Codes;
 use crate::errors::{internal_error, py_error};
@@ -563,6 +563,11 @@ impl Model {
             }
             Ok(evidence.into_pyarray(py))
         })
+    }
+
+    /// For every pattern, its expected distance from the true one, relative to its length. NaN where it is not known.
+    fn errors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        self.read(py, |model| Ok(known_or_nan(&py.detach(|| model.errors())).into_pyarray(py)))
     }
 
     /// The ladder of the last decision on the number of patterns: the number of patterns of each rung, what it gains

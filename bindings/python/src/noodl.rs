@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, RwLock};
 
-use numpy::{PyArray2, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rayon::ThreadPool;
@@ -10,7 +10,7 @@ use tensornoodl::parallel::Solo;
 use tensornoodl::{Codes, ModelKind, Place, Shape, Sparse, Stop, Tensor};
 use tensornoodl_data::{Recipe, is_count, model_name};
 
-use crate::arrays::{Csr, dictionary, patterns, transposed_csr};
+use crate::arrays::{Csr, dictionary, known_or_nan, patterns, transposed_csr};
 use crate::errors::{internal_error, not_a_count, py_error};
 use crate::options::{Options, Pickled};
 use crate::run::{read, run};
@@ -153,6 +153,11 @@ impl Learner {
     /// The name of the model, `counts` or `exact`, and the reason for it.
     fn choice(&self, py: Python<'_>) -> PyResult<(&'static str, &str)> {
         Ok((model_name(self.kind(py)?), &self.reason))
+    }
+
+    /// For every pattern, its expected distance from the true one, relative to its length. NaN where it is not known.
+    fn errors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        read(py, &self.learner, |learner| Ok(known_or_nan(&py.detach(|| learner.errors())).into_pyarray(py)))
     }
 
     /// The ladder of the last decision on the number of patterns: the number of patterns of each rung, what it gains

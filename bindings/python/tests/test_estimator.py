@@ -44,6 +44,19 @@ def test_a_planted_stream_is_recovered_exactly(planted: tn.Planted, fitted: tn.T
     assert np.abs(matrix @ fitted.components_ - tensor.fibers).max() < 1e-10
 
 
+def test_errors_are_known_where_there_is_noise() -> None:
+    noisy = tn.Planted(features=40, patterns=6, rows=30, cols=25, alpha=0.15, beta=0.15, noise=0.1)
+    model = tn.TensorNOODL().fit(noisy.tensor(t) for t in range(1, 9))
+    error = tn.match(model.components_, noisy.patterns).error
+    assert model.errors_.shape == (6,) and 0.7 < np.sqrt((model.errors_**2).mean()) / error < 1.4
+    # A single tensor says little about the noise.
+    assert np.isnan(tn.TensorNOODL().fit(noisy.tensor(1)).errors_).all()
+
+
+def test_errors_are_not_known_without_noise(fitted: tn.TensorNOODL) -> None:
+    assert fitted.errors_.shape == (6,) and np.isnan(fitted.errors_).all()
+
+
 def test_fit_is_partial_fit_step_by_step(planted: tn.Planted) -> None:
     tensors = [planted.tensor(t) for t in range(1, 5)]
     whole = tn.TensorNOODL().fit(tensors)

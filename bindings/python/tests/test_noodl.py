@@ -214,3 +214,16 @@ def test_wrong_parameters_are_refused(params: dict[str, object], text: str) -> N
     with pytest.raises(ValueError) as caught:
         tn.NOODL(**params).fit(samples(100)[0])
     assert text in str(caught.value)
+
+
+def test_errors_are_known_after_four_batches() -> None:
+    rng = np.random.default_rng(3)
+    atoms = rng.normal(size=(4, 30))
+    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+    model = tn.NOODL(dict_init=atoms)
+    for batch in range(8):
+        assert batch == 0 or np.isfinite(model.errors_).all() == (batch >= 4)
+        codes = rng.choice([-1.0, 0.0, 1.0], size=(100, 4), p=[0.2, 0.6, 0.2])
+        model.partial_fit(codes @ atoms + 0.02 * rng.normal(size=(100, 30)))
+    error = np.sqrt(((model.components_ - atoms) ** 2).sum(axis=1).mean())
+    assert 0.6 < np.sqrt((model.errors_**2).mean()) / error < 1.6

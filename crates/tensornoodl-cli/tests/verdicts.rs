@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use common::{folder, noodl, stderr, stdout};
 use serde_json::Value;
+use tensornoodl::synthetic::{Plan, Planted};
+use tensornoodl_data::{Model, error_text};
 
 /// Random numbers from 0 to `below` - 1.
 struct Random(u64);
@@ -454,6 +456,87 @@ fn surprises_are_shown_written_and_recorded() {
     assert!(stderr(&refused).contains("--model counts"), "{}", stderr(&refused));
 }
 
+/// Writes a planted stream of three patterns with noise as a table, one row for each cell, and the patterns.
+fn noisy_stream(path: &Path, noise: f64, steps: u64) -> Vec<Vec<f64>> {
+    let plan = Plan {
+        features: 24,
+        patterns: 3,
+        rows: 12,
+        cols: 12,
+        alpha: 0.3,
+        beta: 0.3,
+        noise,
+        ..Plan::default()
+    };
+    let planted = Planted::new(plan).unwrap();
+    let mut text = String::from("step,feature,row,col,value\n");
+    for step in 1..=steps {
+        let tensor = planted.tensor(step).tensor;
+        for (fiber, place) in tensor.places().iter().enumerate() {
+            for (feature, value) in tensor.entries(fiber) {
+                text += &format!("{step:02},{feature:02},{:02},{:02},{value}\n", place.row, place.col);
+            }
+        }
+    }
+    fs::write(path, text).unwrap();
+    let truth = planted.true_dictionary();
+    (0..3).map(|i| truth.pattern(i).to_vec()).collect()
+}
+
+/// The axes of a noisy stream.
+const STREAM: &str =
+    "--feature feature --row row --col col --step step --value sum(value) --model exact --recipe=";
+
+fn a_stream_with_noise_has_errors_where_they_hold() {
+    let folder = folder("errors");
+    let at = |name: &str| folder.join(name);
+    let truth = noisy_stream(&at("noisy.csv"), 0.1, 10);
+    noisy_stream(&at("clear.csv"), 0.0, 6);
+    let learn = |table: &str, more: &str| {
+        let (model, table) = (at(table).with_extension("safetensors"), at(table));
+        let learned =
+            noodl(&format!("learn {} {STREAM} {more} --json -o {}", table.display(), model.display()));
+        let steps: Vec<Value> =
+            stdout(&learned).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        (steps, stdout(&noodl(&format!("show {}", model.display()))))
+    };
+    let (steps, shown) = learn("noisy.csv", &format!("--report {}", at("page.html").display()));
+    assert_eq!(steps[0]["errors"], Value::Null, "{}", steps[0]);
+    let errors: Vec<f64> =
+        steps[9]["errors"].as_array().unwrap().iter().map(|error| error.as_f64().unwrap()).collect();
+    assert_eq!(errors.len(), 3);
+    let model = Model::load(&at("noisy.safetensors")).unwrap();
+    for (i, error) in errors.iter().enumerate() {
+        let pattern = model.learner.dictionary().pattern(i);
+        let distance = |other: &Vec<f64>| {
+            let both = [1.0, -1.0].map(|sign: f64| {
+                pattern.iter().zip(other).map(|(a, b)| (a - sign * b).powi(2)).sum::<f64>().sqrt()
+            });
+            both[0].min(both[1])
+        };
+        let nearest = truth.iter().map(distance).fold(f64::INFINITY, f64::min);
+        assert!((0.5..2.0).contains(&(error / nearest)), "{i}: {error} {nearest}");
+        assert!(shown.contains(&format!("pattern {}, ± {}", i + 1, error_text(*error))), "{shown}");
+    }
+    let page = fs::read_to_string(at("page.html")).unwrap();
+    let words =
+        format!("The pattern is expected to be {} % away from the true one", error_text(100.0 * errors[0]));
+    assert!(page.contains(&words));
+    // Without noise, with the paper's step, and for damped counts, nothing is said.
+    for (table, more) in [("clear.csv", ""), ("noisy.csv", "--eta-a 1")] {
+        let (steps, shown) = learn(table, more);
+        assert!(steps.len() > 5 && steps.iter().all(|step| step["errors"] == Value::Null), "{steps:?}");
+        assert!(!shown.contains('±'), "{shown}");
+    }
+    let counts = year(&folder);
+    for (recipe, known) in [("", true), ("sqrt", false)] {
+        let model = at("counts.safetensors");
+        let axes = "--feature kind --row agent --col product --step week";
+        noodl(&format!("learn {counts} {axes} --recipe={recipe} -o {}", model.display()));
+        assert_eq!(stdout(&noodl(&format!("show {}", model.display()))).contains(", ± "), known, "{recipe}");
+    }
+}
+
 fn main() {
     run_tests!(
         None => [
@@ -466,6 +549,7 @@ fn main() {
             advice_for_the_exact_model_helps,
             an_end_and_a_change_are_told,
             surprises_are_shown_written_and_recorded,
+            a_stream_with_noise_has_errors_where_they_hold,
         ],
         common::no_data() => [advice_helps_on_real_tables],
     )

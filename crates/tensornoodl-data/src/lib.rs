@@ -51,6 +51,7 @@ pub use lock::Lock;
 pub use model::card::{Card, Record};
 pub use model::choice::{ModelChoice, check_recipe, is_count, model_name};
 pub use model::damping::{ChosenRecipe, RecipeChoice};
+pub use model::errors::error_text;
 pub use model::evidence::{Evidence, Rung};
 pub use model::groups::{Group, Known, MEMBER, MEMBER_OF_COUNTS};
 pub use model::identity::{Archived, Identity};

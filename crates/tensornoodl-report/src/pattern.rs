@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tensornoodl::{Factors, ModelKind};
-use tensornoodl_data::Model;
+use tensornoodl_data::{Model, error_text};
 
 use crate::pictures;
 
@@ -22,6 +22,8 @@ pub(crate) struct Pattern {
     number: usize,
     /// Since when the pattern has not been seen, in words. Empty if it is still seen.
     not_seen: String,
+    /// Its expected distance from the true pattern, in percent of its length. Empty if it is not known.
+    error: String,
     /// Sum over all steps of the squared codes of the pattern. For counts, the number of its events.
     pub(crate) energy: f64,
     /// Share of the pattern in the explained energy, or in the events, in percent.
@@ -69,7 +71,12 @@ pub(crate) fn patterns(model: &Model) -> Vec<Pattern> {
     let energies: Vec<f64> =
         (0..model.learner.dictionary().patterns()).map(|pattern| energy(model, pattern)).collect();
     let total = energies.iter().sum::<f64>().max(f64::MIN_POSITIVE);
-    energies.iter().enumerate().map(|(pattern, energy)| card(model, pattern, *energy, total)).collect()
+    let errors = model.errors();
+    let of_pattern = |(pattern, energy): (usize, &f64)| Pattern {
+        error: errors[pattern].map_or(String::new(), |error| error_text(100.0 * error)),
+        ..card(model, pattern, *energy, total)
+    };
+    energies.iter().enumerate().map(of_pattern).collect()
 }
 
 /// Returns the mean of those values that are positive, or 0 if none is.
@@ -96,7 +103,7 @@ fn energy(model: &Model, pattern: usize) -> f64 {
     model.factors.iter().map(of_step).sum()
 }
 
-/// Returns the card of a pattern with this energy; `total` is the energy of all patterns.
+/// Returns the card of a pattern with this energy, without its error; `total` is the energy of all patterns.
 fn card(model: &Model, pattern: usize, energy: f64, total: f64) -> Pattern {
     let (card, number) = (&model.card, pattern + 1);
     let rows = model.leading(pattern, |factors| &factors.rows);
@@ -107,6 +114,7 @@ fn card(model: &Model, pattern: usize, energy: f64, total: f64) -> Pattern {
     Pattern {
         number,
         not_seen: model.not_seen(pattern).unwrap_or_default(),
+        error: String::new(),
         energy,
         share: format!("{:.0} %", 100.0 * energy / total),
         rank_one: match model.learner.kind() {

@@ -126,3 +126,19 @@ fn a_pattern_has_error_bars_from_its_fourth_tensor_on() {
     }
     assert!(learner.errors().iter().flatten().count() > 20);
 }
+
+#[test]
+fn patterns_have_no_error_bars_without_noise() {
+    let plan =
+        Plan { features: 50, patterns: 20, rows: 30, cols: 30, alpha: 0.15, beta: 0.15, ..Plan::default() };
+    for (noise, known) in [(0.0, false), (0.01, true)] {
+        let planted = Planted::new(Plan { noise, ..plan.clone() }).unwrap();
+        let mut learner = Learner::new(planted.start(0.3).unwrap(), Params::default()).unwrap();
+        for t in 1..=12 {
+            learner.learn(&planted.tensor(t).tensor).unwrap();
+            let count = learner.errors().iter().flatten().count();
+            assert_eq!(count > 15, known && t >= 4, "noise {noise}, tensor {t}: {count}");
+            assert!(known || count == 0, "tensor {t}: {count}");
+        }
+    }
+}

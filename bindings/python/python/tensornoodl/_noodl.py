@@ -53,8 +53,8 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     ----------
     components_ : array (n_components_, n_features)
         The atoms: of unit length in the exact model, with sum 1 in the counts model, where codes are numbers of events.
-    model_, model_reason_, ladder_
-        As in :class:`tensornoodl.TensorNOODL`.
+    model_, model_reason_, ladder_, errors_
+        As in :class:`tensornoodl.TensorNOODL`. Each call of ``partial_fit`` counts as a tensor.
     n_components_, n_features_in_, n_iter_, n_steps_ : int
     """
 
@@ -214,6 +214,12 @@ class NOODL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         if self.callback is not None:
             self.callback(record)
         return self
+
+    @property
+    def errors_(self) -> NDArray[np.float64]:
+        """For every atom, its expected distance from the true one, relative to its length. NaN where it is not known."""
+        check_is_fitted(self, "_learner")
+        return self._learner.errors()
 
     @property
     def _n_features_out(self) -> int:

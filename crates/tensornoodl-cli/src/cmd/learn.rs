@@ -181,6 +181,10 @@ pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
             if let Some(fall) = model.fall(step) {
                 line["fall"] = serde_json::json!({ "explained": fall.explained, "usual": fall.usual });
             }
+            let errors = model.errors();
+            if errors.iter().any(Option::is_some) {
+                line["errors"] = serde_json::json!(errors);
+            }
             writeln!(stdout(), "{}", json(&line))?;
         }
         Ok(())

@@ -9,7 +9,7 @@ use tensornoodl_cli::model::{self, write_verdict};
 use tensornoodl_cli::output::{make_plain, plain};
 use tensornoodl_cli::plot::sparkline;
 use tensornoodl_cli::program::wrong;
-use tensornoodl_data::{Archived, Axis, Card, Group, Model};
+use tensornoodl_data::{Archived, Axis, Card, Group, Model, error_text};
 
 /// Groups with a smaller share of a pattern are only counted.
 const LEAST_SHARE: f64 = 0.01;
@@ -75,8 +75,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let has_groups = steps.end == learned.len();
     write_head(&mut out, &model, has_groups)?;
     write_verdict(&mut out, &model)?;
+    let errors = model.errors();
+    if errors.iter().any(Option::is_some) {
+        let what = "± is the expected distance of a pattern from the true one, relative to the length of the pattern.";
+        writeln!(out, "{what}")?;
+    }
     for pattern in (0..patterns).filter(|pattern| args.pattern.is_none_or(|only| only == pattern + 1)) {
-        write_pattern(&mut out, &model, pattern, steps.clone(), args.top)?;
+        write_pattern(&mut out, &model, (pattern, errors[pattern]), steps.clone(), args.top)?;
         let groups = if has_groups { model.groups(pattern) } else { Vec::new() };
         // A single group without a name repeats the rows and cols above.
         if groups.len() > 1 || groups.iter().any(|group| group.known.is_some()) {
@@ -147,18 +152,19 @@ fn write_head(out: &mut impl Write, model: &Model, has_groups: bool) -> io::Resu
     Ok(())
 }
 
-/// Prints a pattern, and the rows and cols that take part in it most.
+/// Prints a pattern with its error, and the rows and cols that take part in it most.
 fn write_pattern(
     out: &mut impl Write,
     model: &Model,
-    pattern: usize,
+    (pattern, error): (usize, Option<f64>),
     steps: Range<usize>,
     top: usize,
 ) -> io::Result<()> {
     let card = &model.card;
     let values = model.learner.dictionary().pattern(pattern);
     let not_seen = model.not_seen(pattern).map_or(String::new(), |words| format!(", {words}"));
-    writeln!(out, "\npattern {}{not_seen}", pattern + 1)?;
+    let error = error.map_or(String::new(), |error| format!(", ± {}", error_text(error)));
+    writeln!(out, "\npattern {}{not_seen}{error}", pattern + 1)?;
     match &card.query.feature {
         Axis::Grid(grid) => {
             for row in values.chunks(grid.cells.0).rev() {

@@ -4,6 +4,7 @@ pub(crate) mod arrays;
 pub(crate) mod card;
 pub(crate) mod choice;
 pub(crate) mod damping;
+pub(crate) mod errors;
 pub(crate) mod evidence;
 pub(crate) mod factors;
 pub(crate) mod file;

@@ -38,11 +38,11 @@ impl Learner {
     /// root of the mean square.
     ///
     /// It is `None` for a pattern that fewer than four tensors have shown, for fewer than six features, and for the
-    /// paper's step, which does not estimate it. It is what chance leaves if the data follows the model and the
-    /// pattern is one of those in the data: a pattern that is a mixture of two true ones, or that drifts, is
-    /// farther away. Without noise, the error falls by orders of magnitude from one tensor to the next, and
-    /// predictions may be off by a factor of 100. For counts, events must be independent, and not damped by a
-    /// recipe; this encodes the fibers of the latest steps.
+    /// paper's step, which does not estimate it. Where fibers have no noise, all are `None`: the error then falls by
+    /// orders of magnitude from one tensor to the next, and an estimate may be off by a factor of 100. It is what
+    /// chance leaves if the data follows the model and the pattern is one of those in the data: a pattern that is a
+    /// mixture of two true ones, or that drifts, is farther away. For counts, events must be independent, and not
+    /// damped by a recipe; this encodes the fibers of the latest steps.
     pub fn errors(&self) -> Vec<Option<f64>> {
         let dictionary = &self.common.dictionary;
         let relative = |(i, bars): (usize, &Option<Vec<f64>>)| {
@@ -60,6 +60,7 @@ impl Learner {
             return vec![None; dictionary.patterns()];
         }
         let variances = match &self.method {
+            Method::Exact(exact) if !exact.adaptive.has_noise() => vec![None; dictionary.patterns()],
             Method::Exact(exact) => of_unit_patterns(dictionary, exact.adaptive.variances()),
             Method::Counts(counts) => of_shares(dictionary, counts),
         };

@@ -33,6 +33,10 @@ const ROUNDING: f64 = 1e-32;
 /// the estimate to 3 %.
 const FREEDOM_COLUMNS: usize = 64;
 
+/// Residuals are noise if at least this part of their weighted squares is left after the best fit to their tensor. It
+/// is near 1 with noise, and at most 0.03 in most steps without: there, the errors of the patterns are all of it.
+const MOSTLY_NOISE: f64 = 1.0 / 3.0;
+
 /// State of the adaptive step.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Adaptive {
@@ -92,6 +96,11 @@ impl Adaptive {
     /// P, the expected squared error of each pattern. None before the first tensor that shows the pattern.
     pub(crate) fn variances(&self) -> &[Option<f64>] {
         &self.variance
+    }
+
+    /// Whether residuals are noise and not the errors of the patterns. Only then P is close to the true squared errors.
+    pub(crate) fn has_noise(&self) -> bool {
+        self.noise.squares > MOSTLY_NOISE * self.noise.freedom
     }
 
     /// Appends patterns that were not seen yet.
