@@ -537,6 +537,73 @@ fn a_stream_with_noise_has_errors_where_they_hold() {
     }
 }
 
+fn a_stream_ends_when_all_patterns_are_sure() {
+    let folder = folder("until");
+    let at = |name: &str| folder.join(name).display().to_string();
+    noisy_stream(&folder.join("noisy.csv"), 0.1, 12);
+    noisy_stream(&folder.join("clear.csv"), 0.0, 6);
+    let (noisy, clear, model) = (at("noisy.csv"), at("clear.csv"), at("x.safetensors"));
+    let learn = |table: &str, more: &str| noodl(&format!("learn {table} {STREAM} {more} -o {model}"));
+    let json = |more: &str| -> Vec<Value> {
+        let output = learn(&noisy, &format!("--json {more}"));
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let largest = |step: &Value| {
+        let errors = step["errors"].as_array()?;
+        Some(errors.iter().map(|error| error.as_f64().unwrap_or(f64::INFINITY)).fold(0.0, f64::max))
+    };
+    let all = json("");
+    let sure: Vec<f64> = all[..12].iter().map(|step| largest(step).unwrap_or(f64::INFINITY)).collect();
+    // It stops at the first step that is sure enough, and no step is different.
+    let until = 1.001 * sure[6];
+    let expected = sure.iter().position(|error| *error <= until).unwrap();
+    assert!((4..12).contains(&expected), "{sure:?}");
+    let some = json(&format!("--until {until}"));
+    let (last, steps) = some.split_last().unwrap();
+    assert_eq!(steps[..], all[..=expected]);
+    assert_eq!((last["type"].as_str(), last["reached"].as_bool()), (Some("until"), Some(true)), "{last}");
+    assert_eq!(
+        (last["step"].as_str(), last["error"].as_f64()),
+        (steps[expected]["label"].as_str(), largest(&steps[expected]))
+    );
+    // The model that was written goes on, or stays as it is.
+    let written = Model::load(Path::new(&model)).unwrap();
+    assert_eq!(written.card.history.len(), expected + 1);
+    assert_eq!(json(&format!("--until {until} --resume")), [last.clone()]);
+    assert_eq!(json("--resume")[..], all[expected + 1..]);
+    let text = stdout(&learn(&noisy, &format!("--until {until}")));
+    let words = format!(
+        "all patterns are expected to be within {until} of the true ones after step {:02}, number {0} of 12",
+        expected + 1
+    );
+    assert!(text.contains(&words), "{text}");
+    // Not reached: all steps are learned, the program says how far it is, and it is no error.
+    let output = learn(&noisy, "--until 1e-3");
+    assert_eq!(
+        (output.status.code(), Model::load(Path::new(&model)).unwrap().card.history.len()),
+        (Some(0), 12)
+    );
+    let (text, far) = (stdout(&output), error_text(sure[11]));
+    assert!(text.contains("--until 0.001 was not reached: pattern ") && text.contains(&far), "{text}");
+    let text = stdout(&learn(&clear, "--until 1e-3"));
+    assert!(text.contains("--until 0.001 was not reached: pattern 1 has no error bar"), "{text}");
+    for (more, says) in [
+        ("--until 0", "until is 0, it must be above 0 and below 1"),
+        ("--until=-1", "until is -1, it must be above 0 and below 1"),
+        ("--until 1", "until is 1, it must be above 0 and below 1"),
+        ("--until nan", "until is NaN, it must be above 0 and below 1"),
+        ("--until .1 --eta-a 1", "'--until <ERROR>' cannot be used with '--eta-a"),
+    ] {
+        let refused = learn(&noisy, more);
+        assert!(refused.status.code() == Some(2) && stderr(&refused).contains(says), "{}", stderr(&refused));
+    }
+    let one = "--feature feature --row row --col col --value sum(value)";
+    let refused = noodl(&format!("learn {noisy} {one} --until .1 -o {model}"));
+    let says = "until is 0.1, it must be left out without --step";
+    assert!(refused.status.code() == Some(2) && stderr(&refused).contains(says), "{}", stderr(&refused));
+}
+
 fn main() {
     run_tests!(
         None => [
@@ -550,6 +617,7 @@ fn main() {
             an_end_and_a_change_are_told,
             surprises_are_shown_written_and_recorded,
             a_stream_with_noise_has_errors_where_they_hold,
+            a_stream_ends_when_all_patterns_are_sure,
         ],
         common::no_data() => [advice_helps_on_real_tables],
     )

@@ -21,7 +21,7 @@ use tensornoodl_cli::progress::Spinner;
 use tensornoodl_cli::signals::Signals;
 use tensornoodl_cli::table::TableArgs;
 use tensornoodl_data::{
-    Error as DataError, Events, Lock, Model, ModelChoice, Query, RecipeChoice, files, table,
+    Error as DataError, Events, Lock, Model, ModelChoice, Query, RecipeChoice, error_text, files, table,
 };
 use tensornoodl_report::PageLabels;
 
@@ -90,6 +90,11 @@ pub(crate) struct Args {
     /// drift.
     #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
     forgetting: f64,
+    /// Stop along a stream as soon as all patterns are expected to be this close to the true ones, relative to their length:
+    /// above 0 and below 1. It needs --step and noise. If the steps end before, the program says so, and the exit code
+    /// is 0.
+    #[arg(long, value_name = "ERROR", conflicts_with = "eta_a")]
+    until: Option<f64>,
     /// Learn again with K other seeds and from two random halves of the places, and say whether the patterns are the same.
     /// It takes K + 2 times as long.
     #[arg(long, value_name = "K", conflicts_with = "start_model")]
@@ -193,6 +198,9 @@ pub(crate) fn run(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<()> {
     if args.json && speaks {
         write_records(&mut stdout(), &model)?;
     }
+    if let Some(until) = args.until.filter(|_| speaks) {
+        write_until(&mut stdout(), &model, until, args.json)?;
+    }
     if !args.json && speaks {
         let patterns = model.learner.dictionary().patterns();
         let last = model.card.history.last();
@@ -235,6 +243,47 @@ fn write_records(out: &mut impl Write, model: &Model) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether all patterns of a model are expected to be this close to the true ones.
+fn is_sure(model: &Model, until: f64) -> bool {
+    matches!(model.least_sure(), Some((_, Some(error))) if error <= until)
+}
+
+/// Writes whether `--until` was reached, and with which step; if not, how far the least sure pattern is from it.
+fn write_until(out: &mut impl Write, model: &Model, until: f64, as_json: bool) -> io::Result<()> {
+    let (learned, steps) = (model.card.history.len(), &model.card.steps);
+    let (reached, least) = (is_sure(model, until), model.least_sure());
+    let last = learned.checked_sub(1).map(|last| &steps[last]);
+    if as_json {
+        let (pattern, error) = least.map_or((None, None), |(pattern, error)| (Some(pattern + 1), error));
+        let line = serde_json::json!({
+            "type": "until", "until": until, "reached": reached, "step": last, "pattern": pattern, "error": error
+        });
+        return writeln!(out, "{}", json(&line));
+    }
+    let text = match least {
+        Some((_, Some(error))) if reached => format!(
+            "all patterns are expected to be within {until} of the true ones after step {}, number {learned} of {}; the \
+             largest error is {}",
+            last.map_or("", |last| last),
+            steps.len(),
+            error_text(error)
+        ),
+        Some((pattern, Some(error))) => format!(
+            "--until {until} was not reached: pattern {} is expected to be {} away from the true one, {:.1} times as far",
+            pattern + 1,
+            error_text(error),
+            error / until
+        ),
+        Some((pattern, None)) => format!(
+            "--until {until} was not reached: pattern {} has no error bar, which takes noise and four steps that show the \
+             pattern",
+            pattern + 1
+        ),
+        None => format!("--until {until} was not reached: there is no pattern"),
+    };
+    writeln!(out, "{}", plain(&text))
+}
+
 /// Returns a command as one types it in a shell, with quotes where they are needed.
 pub(crate) fn typed(words: impl IntoIterator<Item = String>) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_+./,:=@%".contains(c);
@@ -265,6 +314,10 @@ pub(crate) fn learn(
     if args.polish && events.steps.is_some() {
         let rule = "left out with --step: rows and cols of a stream change from step to step";
         return Err(wrong("polish", "given", rule).into());
+    }
+    if let Some(until) = args.until.filter(|_| events.steps.is_none()) {
+        let rule = "left out without --step: a single tensor does not tell how sure its patterns are";
+        return Err(wrong("until", until, rule).into());
     }
     // Memory for a tensor and for its copy after the recipe, and for the search, which has fibers of all ranks.
     let fibers = events.fibers() * team.size();
@@ -322,6 +375,9 @@ fn check(args: &Args, team: &Arc<dyn Team>) -> anyhow::Result<Option<Lock>> {
     }
     if args.stability == Some(0) {
         return Err(wrong("stability", 0, "at least 1").into());
+    }
+    if let Some(until) = args.until.filter(|until| !(*until > 0.0 && *until < 1.0)) {
+        return Err(wrong("until", until, "above 0 and below 1").into());
     }
     let lock = || {
         outputs.iter().try_for_each(|path| files::check(path))?;
@@ -401,7 +457,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Learns from all steps that the model has not learned from yet, with checkpoints.
+    /// Learns from all steps that the model has not learned from yet, or until it is as sure as `--until` says, with
+    /// checkpoints.
     fn steps(
         &self,
         model: &mut Model,
@@ -416,6 +473,9 @@ impl Run<'_> {
         }
         let mut late = false;
         for step in first..steps {
+            if self.args.until.is_some_and(|until| is_sure(model, until)) {
+                break;
+            }
             let tensor = agree(&**self.team, events.tensor(step))?;
             let tensor = model.card.recipe.apply_in(&**self.team, tensor)?;
             match model.learn(&tensor) {

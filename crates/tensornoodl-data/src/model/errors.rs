@@ -15,6 +15,13 @@ impl Model {
         }
         self.learner.errors()
     }
+
+    /// The pattern that is least sure, with its error: one without an error, or the one with the largest error. `None` if
+    /// there are no patterns.
+    pub fn least_sure(&self) -> Option<(usize, Option<f64>)> {
+        let size = |error: Option<f64>| error.unwrap_or(f64::INFINITY);
+        self.errors().into_iter().enumerate().rev().max_by(|a, b| size(a.1).total_cmp(&size(b.1)))
+    }
 }
 
 /// Writes the relative error of a pattern with two digits, such as 0.031 or 4.7e-6.
