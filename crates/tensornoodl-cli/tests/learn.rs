@@ -279,7 +279,7 @@ fn a_model_is_used_compared_and_exported() {
     let codes = stdout(&noodl(&format!("encode {model} {table}")));
     let lines: Vec<&str> = codes.lines().collect();
     // 24 pairs of people, each with the pattern of their team.
-    assert_eq!((lines[0], lines.len()), ("step,row,col,pattern,code", 25), "{codes}");
+    assert_eq!((lines[0], lines.len()), ("step,row,col,pattern,code,certain", 25), "{codes}");
     let pattern = |names: [&str; 2]| {
         let line =
             lines.iter().find(|line| line.starts_with(&format!("all,{},{},", names[0], names[1]))).unwrap();

@@ -522,12 +522,27 @@ fn a_stream_with_noise_has_errors_where_they_hold() {
     let words =
         format!("The pattern is expected to be {} % away from the true one", error_text(100.0 * errors[0]));
     assert!(page.contains(&words));
+    // The codes of the table, and whether they are certain.
+    let encode = |model: &str| {
+        let output = noodl(&format!("encode {} {}", at(model).display(), at("noisy.csv").display()));
+        assert!(output.status.success(), "{}", stderr(&output));
+        (stdout(&output), stderr(&output))
+    };
+    let (codes, said) = encode("noisy.safetensors");
+    assert!(codes.starts_with("step,row,col,pattern,code,certain\n"), "{codes}");
+    let ends = |end: &str| codes.lines().filter(|line| line.ends_with(end)).count();
+    assert!(
+        ends(",true") > 9 * ends(",false") && ends(",true") + ends(",false") + 1 == codes.lines().count()
+    );
+    assert!(said.contains("% of the places are certain"), "{said}");
     // Without noise, with the paper's step, and for damped counts, nothing is said.
     for (table, more) in [("clear.csv", ""), ("noisy.csv", "--eta-a 1")] {
         let (steps, shown) = learn(table, more);
         assert!(steps.len() > 5 && steps.iter().all(|step| step["errors"] == Value::Null), "{steps:?}");
         assert!(!shown.contains('±'), "{shown}");
     }
+    let (codes, said) = encode("noisy.safetensors");
+    assert!(codes.starts_with("step,row,col,pattern,code\n") && !said.contains("certain"), "{codes} {said}");
     let counts = year(&folder);
     for (recipe, known) in [("", true), ("sqrt", false)] {
         let model = at("counts.safetensors");

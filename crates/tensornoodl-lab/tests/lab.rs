@@ -35,11 +35,30 @@ fn recover_writes_a_line_for_each_tensor_and_an_outcome() {
     for error in ["error_a", "error_x", "error_b", "error_c"] {
         assert!(outcome[error].as_f64().unwrap() <= 1e-10, "{outcome}");
     }
+    assert_eq!((&outcome["support_b"], &outcome["support_c"]), (&true.into(), &true.into()), "{outcome}");
+    assert!(outcome["certain_codes"].as_f64().unwrap() > 0.9, "{outcome}");
+    assert_eq!(outcome["expected_error_a"], Value::Null, "there are no error bars without noise");
     let coverage = outcome["coverage_step"].as_u64().unwrap();
     assert!(coverage >= 1 && coverage <= steps.len() as u64);
     assert!(outcome["mean_code_size"].as_f64().unwrap() >= 1.0);
     assert!(outcome["seconds"].as_f64().unwrap() > 0.0);
     assert!(outcome.get("oracle_error_a").is_none(), "without noise there is nothing to compare with");
+}
+
+#[test]
+fn recover_compares_expected_with_true_errors() {
+    let plan = "recover --json --features 100 --patterns 30 --rows 40 --cols 40 --max-steps 12";
+    let outcome = |more: &str| json(&format!("{plan} {more}")).pop().unwrap();
+    let noisy = outcome("--noise 0.1");
+    let ratio = noisy["expected_error_a"].as_f64().unwrap() / noisy["error_a"].as_f64().unwrap();
+    assert!((0.8..1.25).contains(&ratio), "{ratio} {noisy}");
+    assert!(noisy["certain_codes"].as_f64().unwrap() > 0.9, "{noisy}");
+    assert_eq!((&noisy["support_b"], &noisy["support_c"]), (&true.into(), &true.into()), "{noisy}");
+    // A start that is too far away ends in wrong patterns, whose supports are wrong.
+    let far = outcome("--start-distance 1.3");
+    assert_eq!((&far["support_b"], &far["support_c"]), (&false.into(), &false.into()), "{far}");
+    let paper = outcome("--rule paper --eta-a 10 --noise 0.1");
+    assert_eq!((&paper["expected_error_a"], &paper["certain_codes"]), (&Value::Null, &Value::Null));
 }
 
 #[test]

@@ -14,6 +14,7 @@
 //! `tests/plain/counts.rs` is a step of the counts model.
 
 mod build;
+mod certain;
 mod common;
 mod counts;
 mod errors;

@@ -18,6 +18,9 @@ Examples:
 
 The table is counted with the axes, filters and recipe of the model. The model does not change.
 
+For the exact model, the column certain tells whether the place has exactly these patterns with these signs, if the data follows the \
+model and the patterns are as close to the true ones as expected (docs/recovery.md).
+
 Spreadsheets run a cell that begins with = + - or @ as a formula. A label that begins so and is not a number therefore gets an \
 apostrophe before it; --raw writes it as it is.";
 
@@ -119,20 +122,37 @@ fn text_cell(text: &str, raw: bool) -> Cow<'_, str> {
     if raw { text.into() } else { cell(text) }
 }
 
-/// Returns the codes of all steps as CSV.
+/// Returns the codes of all steps as CSV. If the model can tell which codes are certain, the last column does, and a note
+/// has their share.
 fn codes(model: &Model, events: &Events, raw: bool) -> anyhow::Result<Vec<u8>> {
     let mut text = csv::Writer::from_writer(Vec::new());
-    text.write_record(["step", "row", "col", "pattern", "code"])?;
+    let (mut fibers, mut sure) = (0_usize, None);
     for step in 0..events.steps() {
         let tensor = model.card.recipe.apply(events.tensor(step)?)?;
         let codes = model.learner.encode(&tensor)?;
-        for (place, code) in codes.places().iter().zip(codes.matrix().columns()) {
+        let certain = model.learner.certain_codes(&tensor, &codes)?;
+        if step == 0 {
+            let titles = ["step", "row", "col", "pattern", "code", "certain"];
+            text.write_record(&titles[..if certain.is_some() { 6 } else { 5 }])?;
+        }
+        if let Some(certain) = &certain {
+            fibers += certain.len();
+            *sure.get_or_insert(0) += certain.iter().filter(|certain| **certain).count();
+        }
+        for (fiber, (place, code)) in codes.places().iter().zip(codes.matrix().columns()).enumerate() {
             let (row, col) = (&events.rows.names[place.row as usize], &events.cols.names[place.col as usize]);
+            let certain = certain.as_ref().map(|certain| certain[fiber].to_string());
             for (pattern, value) in code {
                 let [step, row, col] = [label(events, step), row, col].map(|text| text_cell(text, raw));
-                text.write_record([&*step, &*row, &*col, &(pattern + 1).to_string(), &value.to_string()])?;
+                let (pattern, value) = ((pattern + 1).to_string(), value.to_string());
+                let fields = [&*step, &*row, &*col, &pattern, &value];
+                text.write_record(fields.into_iter().chain(certain.as_deref()))?;
             }
         }
+    }
+    if let Some(sure) = sure {
+        let share = 100.0 * sure as f64 / fibers.max(1) as f64;
+        note(&format!("the codes of {share:.1} % of the places are certain"));
     }
     text.into_inner().map_err(|error| anyhow!("{error}"))
 }

@@ -495,6 +495,12 @@ struct OutcomeRecord {
     support: bool,
     error_b: f64,
     error_c: f64,
+    support_b: bool,
+    support_c: bool,
+    /// What the learner expects `error_a` to be. Null where it has no error bars, for example without noise.
+    expected_error_a: Option<f64>,
+    /// Share of the codes of the last tensor that are certain. Null with the paper's step.
+    certain_codes: Option<f64>,
     coverage_step: Option<u64>,
     mean_code_size: f64,
     patterns_found: usize,
@@ -519,6 +525,10 @@ impl OutcomeRecord {
             support: outcome.support,
             error_b: outcome.error_b,
             error_c: outcome.error_c,
+            support_b: outcome.supports_b_c.0,
+            support_c: outcome.supports_b_c.1,
+            expected_error_a: outcome.expected_error_a,
+            certain_codes: outcome.certain_codes,
             coverage_step: outcome.coverage_step,
             mean_code_size: outcome.mean_code_size,
             patterns_found: outcome.pattern_counts.found,

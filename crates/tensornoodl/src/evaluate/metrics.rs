@@ -193,6 +193,47 @@ impl Matching {
     }
 }
 
+impl Matching {
+    /// Whether the supports of B and C are right, for the patterns for which [`Matching::error_b_c`] measures errors.
+    ///
+    /// # Panics
+    /// If a factor does not have one column per pattern.
+    pub fn same_supports_b_c(&self, found: &Factors, true_rows: &Sparse, true_cols: &Sparse) -> (bool, bool) {
+        let same = |found: &Sparse, truth: &Sparse| {
+            let shown = (0..self.found.len())
+                .filter(|&i| !true_rows.column(i).is_empty() && !true_cols.column(i).is_empty());
+            shown.into_iter().all(|i| {
+                let column = self.found[i].map_or(&[][..], |at| found.column(at));
+                column.iter().map(|entry| entry.0).eq(truth.column(i).iter().map(|entry| entry.0))
+            })
+        };
+        (same(&found.rows, true_rows), same(&found.cols, true_cols))
+    }
+
+    /// For every fiber, whether its found code has the signs and the support of its true code.
+    ///
+    /// # Panics
+    /// If the codes belong to different fibers.
+    pub fn right_codes(&self, found: &Codes, truth: &Codes) -> Vec<bool> {
+        assert_eq!(found.places(), truth.places(), "both codes must belong to the same fibers");
+        let inverse = self.inverse(found.matrix().rows());
+        let columns = found.matrix().columns().zip(truth.matrix().columns());
+        let right = |(found, truth): (&[(u32, f64)], &[(u32, f64)])| {
+            let sign = |x: f64| x > 0.0;
+            let mut aligned: Vec<(u32, bool)> = found
+                .iter()
+                .map(|&(i, x)| {
+                    let (truth, factor) = inverse[i as usize];
+                    (truth, sign(factor * x))
+                })
+                .collect();
+            aligned.sort_unstable();
+            aligned.into_iter().eq(truth.iter().map(|&(i, x)| (i, sign(x))))
+        };
+        columns.map(right).collect()
+    }
+}
+
 /// Returns how alike the patterns of two dictionaries are, from 0 to 1: the mean of |cos| between each pattern and the
 /// most similar pattern of the other dictionary, over the patterns of both. 0 if only one of them has patterns, and 1 if
 /// none has.

@@ -108,6 +108,14 @@ pub struct Outcome {
     pub error_b: f64,
     /// Relative error of the col factor of the latest tensor, up to scale.
     pub error_c: f64,
+    /// Whether the supports of the row factor and of the col factor of the latest tensor are right.
+    pub supports_b_c: (bool, bool),
+    /// The error of the dictionary that the learner expects, in the units of `error_a`. None if a pattern has no error
+    /// bar ([`Learner::errors`]), or if there are fewer patterns than true ones.
+    pub expected_error_a: Option<f64>,
+    /// Share of the fibers of the latest tensor whose codes are certain ([`Learner::certain_codes`]). None if the
+    /// learner cannot tell.
+    pub certain_codes: Option<f64>,
     /// The first step by which every true pattern was in a fiber.
     pub coverage_step: Option<u64>,
     /// Mean number of patterns in a fiber, over all tensors.
@@ -253,6 +261,13 @@ impl Recovery {
         )
     }
 
+    /// The root of the mean squared expected error of all patterns.
+    fn expected_error_a(&self) -> Option<f64> {
+        let errors: Vec<f64> = self.learner.errors().into_iter().collect::<Option<_>>()?;
+        let mean = errors.iter().map(|error| error * error).sum::<f64>() / errors.len() as f64;
+        (errors.len() >= self.planted.true_dictionary().patterns()).then_some(mean.sqrt())
+    }
+
     /// Measures the errors of the latest dictionary and of the latest tensor, after matching the patterns again.
     ///
     /// # Errors
@@ -268,6 +283,9 @@ impl Recovery {
             support: true,
             error_b: 0.0,
             error_c: 0.0,
+            supports_b_c: (true, true),
+            expected_error_a: self.expected_error_a(),
+            certain_codes: None,
             coverage_step: self.coverage_step,
             mean_code_size: self.codes as f64 / self.fibers.max(1) as f64,
             pattern_counts: self.pattern_counts(&matching),
@@ -280,6 +298,12 @@ impl Recovery {
             let factors = codes.untangle_blocks(team, 1).remove(0);
             (outcome.error_b, outcome.error_c) =
                 matching.error_b_c(&factors, &last.true_rows, &last.true_cols);
+            outcome.supports_b_c = matching.same_supports_b_c(&factors, &last.true_rows, &last.true_cols);
+            outcome.certain_codes = self.learner.certain_codes(&last.tensor, &codes)?.map(|certain| {
+                let mut counts = [certain.iter().filter(|it| **it).count() as i64, certain.len() as i64];
+                team.sum(&mut counts);
+                counts[0] as f64 / counts[1].max(1) as f64
+            });
         }
         if let Some(oracle) = self.oracle.as_ref().and_then(|oracle| oracle.dictionary_of(team)) {
             outcome.oracle_error_a = Some(Matching::new(&oracle, truth)?.error_a(&oracle, truth));

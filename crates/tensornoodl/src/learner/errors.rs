@@ -28,7 +28,7 @@ use crate::params::Rule;
 const SIGHTINGS: u64 = 4;
 
 /// The smallest number of features with error bars: the weights of shorter fibers vary too much.
-const LEAST_FEATURES: usize = 6;
+pub(crate) const LEAST_FEATURES: usize = 6;
 
 /// Number of events that are added where few were seen.
 const HALF: f64 = 0.5;
@@ -61,7 +61,9 @@ impl Learner {
         }
         let variances = match &self.method {
             Method::Exact(exact) if !exact.adaptive.has_noise() => vec![None; dictionary.patterns()],
-            Method::Exact(exact) => of_unit_patterns(dictionary, exact.adaptive.variances()),
+            Method::Exact(exact) => {
+                of_unit_patterns(dictionary, &exact.adaptive.distances(dictionary.features()))
+            }
             Method::Counts(counts) => of_shares(dictionary, counts),
         };
         let known = variances.into_iter().zip(sightings).map(|(variances, sightings)| {
@@ -72,15 +74,15 @@ impl Learner {
     }
 }
 
-/// The variances of the entries of patterns of unit length, from the expected squared errors P.
-fn of_unit_patterns(dictionary: &Dictionary, p: &[Option<f64>]) -> Vec<Option<Vec<f64>>> {
+/// The variances of the entries of patterns of unit length, from the expected distances of the patterns.
+fn of_unit_patterns(dictionary: &Dictionary, distances: &[Option<f64>]) -> Vec<Option<Vec<f64>>> {
     let d = (dictionary.features() - 1) as f64;
-    let variances = |(i, p): (usize, &Option<f64>)| {
-        let squared = (*p)? * (d / (d - 2.0)).powi(2);
+    let variances = |(i, distance): (usize, &Option<f64>)| {
+        let squared = (*distance)?.powi(2);
         // A pattern keeps its length: errors are orthogonal to it.
         Some(dictionary.pattern(i).iter().map(|a| squared * (1.0 - a * a).max(0.0) / d).collect())
     };
-    p.iter().enumerate().map(variances).collect()
+    distances.iter().enumerate().map(variances).collect()
 }
 
 /// The variances of the shares of patterns of counts.

@@ -93,7 +93,7 @@ impl Exact {
     }
 
     /// The parameters, with `code_floor` and `tau` multiplied by the units of the data.
-    fn params_in_units_of_data(&self, params: &Params) -> Params {
+    pub(crate) fn params_in_units_of_data(&self, params: &Params) -> Params {
         let mut params = params.clone();
         if let Some(scale) = self.scale() {
             params.code_floor *= scale.floor;

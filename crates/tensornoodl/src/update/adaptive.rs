@@ -93,9 +93,11 @@ impl Adaptive {
         variance.len() == patterns && variance.iter().flatten().all(fine) && sums.iter().all(fine)
     }
 
-    /// P, the expected squared error of each pattern. None before the first tensor that shows the pattern.
-    pub(crate) fn variances(&self) -> &[Option<f64>] {
-        &self.variance
+    /// The expected distance of each pattern from the true one: P^(1/2) d / (d - 2) with d = n - 1, because the weights
+    /// of the fibers are estimated, too. None before the first tensor that shows the pattern.
+    pub(crate) fn distances(&self, features: usize) -> Vec<Option<f64>> {
+        let d = (features - 1) as f64;
+        self.variance.iter().map(|p| p.map(|p| p.sqrt() * (d / (d - 2.0)))).collect()
     }
 
     /// Whether residuals are noise and not the errors of the patterns. Only then P is close to the true squared errors.
