@@ -585,7 +585,7 @@ fn a_stream_ends_when_all_patterns_are_sure() {
     // The model that was written goes on, or stays as it is.
     let written = Model::load(Path::new(&model)).unwrap();
     assert_eq!(written.card.history.len(), expected + 1);
-    assert_eq!(json(&format!("--until {until} --resume")), [last.clone()]);
+    assert_eq!(json(&format!("--until {until} --resume")), std::slice::from_ref(last));
     assert_eq!(json("--resume")[..], all[expected + 1..]);
     let text = stdout(&learn(&noisy, &format!("--until {until}")));
     let words = format!(

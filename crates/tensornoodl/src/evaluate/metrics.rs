@@ -217,20 +217,15 @@ impl Matching {
     pub fn right_codes(&self, found: &Codes, truth: &Codes) -> Vec<bool> {
         assert_eq!(found.places(), truth.places(), "both codes must belong to the same fibers");
         let inverse = self.inverse(found.matrix().rows());
-        let columns = found.matrix().columns().zip(truth.matrix().columns());
-        let right = |(found, truth): (&[(u32, f64)], &[(u32, f64)])| {
-            let sign = |x: f64| x > 0.0;
-            let mut aligned: Vec<(u32, bool)> = found
-                .iter()
-                .map(|&(i, x)| {
-                    let (truth, factor) = inverse[i as usize];
-                    (truth, sign(factor * x))
-                })
-                .collect();
+        let signs = |code: &[(u32, f64)]| code.iter().map(|&(i, x)| (i, x > 0.0)).collect::<Vec<_>>();
+        let aligned = |code: &[(u32, f64)]| {
+            let aligned = code.iter().map(|&(i, x)| (inverse[i as usize].0, inverse[i as usize].1 * x > 0.0));
+            let mut aligned: Vec<(u32, bool)> = aligned.collect();
             aligned.sort_unstable();
-            aligned.into_iter().eq(truth.iter().map(|&(i, x)| (i, sign(x))))
+            aligned
         };
-        columns.map(right).collect()
+        let columns = found.matrix().columns().zip(truth.matrix().columns());
+        columns.map(|(found, truth)| aligned(found) == signs(truth)).collect()
     }
 }
 
