@@ -444,8 +444,9 @@ fn a_few_fibers_of_many_features_are_searched_in_their_own_space() {
 
 #[test]
 fn patterns_that_the_first_tensor_mixes_are_separated_later() {
-    // Sums and differences of two patterns explain the first tensor of these seeds.
-    for seed in [151, 486, 906] {
+    // Sums and differences of two patterns explain the first tensor of these seeds. In the last three, fibers of one of
+    // the two true patterns are far from all patterns that are found first.
+    for seed in [151, 486, 906, 512, 831, 1614] {
         let plan = Plan {
             features: 30,
             patterns: 6,

@@ -403,6 +403,8 @@ impl Discovery {
         let rate = |record: &PatternRecord| record.fibers.max(1) as f64 / self.fibers.max(1) as f64;
         let rates: Vec<f64> = self.records.iter().map(rate).collect();
         let mut review = Review::default();
+        // A fiber that shows one of the true patterns of a mixture may be far from all patterns of the dictionary.
+        search.any_cosine = true;
         for (pattern, column) in search.composite_replacements(&due.later, &due.later_patterns, &rates) {
             if confirmed[pattern]
                 && let Some(column) = UnitVector::new(column)
@@ -421,6 +423,7 @@ impl Discovery {
         {
             review.replaced.push((pattern, column));
         }
+        search.any_cosine = false;
         doubtful.retain(|&pattern| !confirmed[pattern]);
         review.lost = search.dispensable(&due.fibers, &due.patterns, &doubtful);
         // A replaced pattern changes what other patterns explain: all patterns on probation are reviewed again soon.

@@ -24,9 +24,11 @@ pub(crate) struct Pursuit {
 }
 
 impl Pursuit {
-    /// Prepares the pursuit with m patterns of n features, given A'A (m x m).
-    pub(crate) fn new(n: usize, m: usize, gram: Vec<f32>) -> Pursuit {
-        let min_cosine = (2.0 * (20.0 * m as f32).ln() / n as f32).sqrt().min(0.7);
+    /// Prepares the pursuit with m patterns of n features, given A'A (m x m). With `any_cosine`, only the smallest code
+    /// is a bound.
+    pub(crate) fn new(n: usize, m: usize, gram: Vec<f32>, any_cosine: bool) -> Pursuit {
+        let chance = (2.0 * (20.0 * m as f32).ln() / n as f32).sqrt().min(0.7);
+        let min_cosine = if any_cosine { 0.0 } else { chance };
         Pursuit { m, gram, min_cosine }
     }
 

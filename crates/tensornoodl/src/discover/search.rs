@@ -83,6 +83,9 @@ pub(crate) struct Search {
     max_residual: f32,
     /// Evidence of each pattern when it was accepted, divided by the threshold of the null model.
     pub(crate) evidence: Vec<f32>,
+    /// Whether a code also counts if its cosine with the residual may be chance. For fibers that are known to show the
+    /// patterns, if the scale is known.
+    pub(crate) any_cosine: bool,
     /// Ends the search early. The result is meaningless then.
     pub(crate) stop: Stop,
 }
@@ -142,6 +145,7 @@ impl Search {
             scale,
             max_residual: MAX_RESIDUAL,
             evidence: vec![0.0; fixed],
+            any_cosine: false,
             stop: Stop::default(),
         }
     }
@@ -160,7 +164,8 @@ impl Search {
     pub(crate) fn with_pattern(&self, w: usize, pattern: &[f32]) -> Search {
         let mut patterns = self.patterns.clone();
         patterns[w * self.n..][..self.n].copy_from_slice(pattern);
-        Search { max_residual: self.max_residual, ..Search::new(self.n, patterns, self.scale, 0, 0) }
+        let (max_residual, any_cosine) = (self.max_residual, self.any_cosine);
+        Search { max_residual, any_cosine, ..Search::new(self.n, patterns, self.scale, 0, 0) }
     }
 
     /// A'A (m x m).
@@ -353,7 +358,7 @@ impl Search {
     /// Codes fibers by orthogonal matching pursuit. If given, `without[f]` is a pattern that fiber f must not use.
     pub(crate) fn encode(&self, fibers: &UnitFibers, without: Option<&[usize]>) -> Coded {
         let (n, m) = (self.n, self.count());
-        let pursuit = Pursuit::new(n, m, self.gram());
+        let pursuit = Pursuit::new(n, m, self.gram(), self.any_cosine && self.scale.is_some());
         let mut residuals = fibers.values.clone();
         let mut codes: Vec<Vec<(u32, f32)>> = vec![Vec::new(); fibers.len()];
         let mut lengths = vec![1.0; fibers.len()];
