@@ -69,7 +69,7 @@ impl PatternRecord {
 /// Fibers that show a pattern on probation.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Probation {
-    /// Some of the fibers that the pattern was found in.
+    /// Some of the fibers that the pattern was found in. A pattern without founders is not lost.
     founders: UnitFibers,
     /// One fiber of each of the latest tensors. Only one, because fibers of one tensor share rows and cols, and
     /// therefore have the same other patterns.
@@ -103,14 +103,19 @@ impl Discovery {
         }
     }
 
-    /// State of a dictionary whose patterns were found before, with the evidence of each. They are not on probation.
+    /// State of a dictionary whose patterns were found before, with the evidence of each. In data that follows the model
+    /// they are on probation without founders, if there is no bound of their number: later tensors may show that they
+    /// are mixed, but they are not lost.
     pub(crate) fn with_patterns(
         n: usize,
         params: DiscoverParams,
         scale: Option<Scale>,
         evidence: &[f64],
     ) -> Discovery {
-        let records = evidence.iter().map(|&evidence| PatternRecord::new(evidence, None)).collect();
+        let reviewed = params.min_length == 0.0 && params.max_patterns.is_none();
+        let probation =
+            || reviewed.then(|| Probation { founders: UnitFibers::new(n), later: UnitFibers::new(n) });
+        let records = evidence.iter().map(|&evidence| PatternRecord::new(evidence, probation())).collect();
         Discovery { scale, records, ..Discovery::new(n, params) }
     }
 
@@ -347,7 +352,8 @@ impl Discovery {
                 return Review { lost, ..Review::default() };
             }
         }
-        if due.patterns.is_empty() { Review::default() } else { self.decide(dictionary, due) }
+        let nothing = due.patterns.is_empty() && due.later_patterns.is_empty();
+        if nothing { Review::default() } else { self.decide(dictionary, due) }
     }
 
     /// Keeps one fiber of this tensor for every pattern on probation that it showed.
@@ -373,9 +379,11 @@ impl Discovery {
         for (pattern, record) in self.records.iter_mut().enumerate() {
             record.age += 1;
             for probation in record.probation.iter().filter(|_| record.age.is_power_of_two()) {
-                due.fibers.take_all(&probation.founders);
-                due.fibers.take_all(&probation.later);
-                due.patterns.resize(due.fibers.len(), pattern);
+                if probation.founders.len() > 0 {
+                    due.fibers.take_all(&probation.founders);
+                    due.fibers.take_all(&probation.later);
+                    due.patterns.resize(due.fibers.len(), pattern);
+                }
                 due.later.take_all(&probation.later);
                 due.later_patterns.resize(due.later.len(), pattern);
             }
@@ -405,20 +413,23 @@ impl Discovery {
         let mut review = Review::default();
         // A fiber that shows one of the true patterns of a mixture may be far from all patterns of the dictionary.
         search.any_cosine = true;
+        let mut doubtful = due.patterns.clone();
+        doubtful.dedup();
         for (pattern, column) in search.composite_replacements(&due.later, &due.later_patterns, &rates) {
-            if confirmed[pattern]
+            if (confirmed[pattern] || !doubtful.contains(&pattern))
                 && let Some(column) = UnitVector::new(column)
             {
                 review.replaced.push((pattern, column));
             }
         }
-        let mut doubtful = due.patterns.clone();
-        doubtful.dedup();
+        let mut maybe_mixed = [&due.patterns[..], &due.later_patterns].concat();
+        maybe_mixed.sort_unstable();
+        maybe_mixed.dedup();
         // Data that follows the model only roughly has fibers of single events, which a pattern of one feature explains
         // with one code.
         if review.replaced.is_empty()
             && self.params.min_length == 0.0
-            && let Some((pattern, column)) = search.simpler(&self.later_fibers(), &doubtful)
+            && let Some((pattern, column)) = search.simpler(&self.later_fibers(), &maybe_mixed)
             && let Some(column) = UnitVector::new(column)
         {
             review.replaced.push((pattern, column));
@@ -444,7 +455,7 @@ impl Discovery {
 
 /// Patterns on probation that are due for review after a tensor, with the fibers that show them.
 struct Due {
-    /// All fibers that are kept for the patterns.
+    /// All fibers that are kept for the patterns that have founders.
     fibers: UnitFibers,
     /// The pattern of each of `fibers`.
     patterns: Vec<usize>,
