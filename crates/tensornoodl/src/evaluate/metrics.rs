@@ -191,9 +191,7 @@ impl Matching {
         };
         (error(&found.rows, true_rows), error(&found.cols, true_cols))
     }
-}
 
-impl Matching {
     /// Whether the supports of B and C are right, for the patterns for which [`Matching::error_b_c`] measures errors.
     ///
     /// # Panics
