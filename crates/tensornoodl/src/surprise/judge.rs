@@ -1,6 +1,6 @@
 //! Looks at all places of a step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -167,19 +167,21 @@ fn most_likely<const N: usize>(
     let law = |at: [usize; N]| std::array::from_fn(|choice| choices[choice].0[at[choice]]);
     let mut at = choices.map(|choice| choice.1);
     let mut best = nats(law(at));
+    // Both rounds look at many of the same laws.
+    let mut known: HashMap<[usize; N], Vec<f64>> = HashMap::from([(at, best.clone())]);
     for direction in directions.iter().chain(&directions) {
         loop {
             let next = std::array::from_fn(|choice| at[choice].wrapping_add_signed(direction[choice]));
             if (0..N).any(|choice| next[choice] >= choices[choice].0.len()) {
                 break;
             }
-            let other = nats(law(next));
+            let other = known.entry(next).or_insert_with(|| nats(law(next)));
             let gain =
                 other.iter().zip(&best).map(|(a, b)| (a - b).clamp(-MOST_NATS, MOST_NATS)).sum::<f64>();
             if gain <= 0.0 {
                 break;
             }
-            (at, best) = (next, other);
+            (at, best) = (next, other.clone());
         }
     }
     law(at)
