@@ -319,9 +319,11 @@ pub(crate) fn learn(
         let rule = "left out without --step: a single tensor does not tell how sure its patterns are";
         return Err(wrong("until", until, rule).into());
     }
-    // Memory for a tensor and for its copy after the recipe, and for the search, which has fibers of all ranks.
+    // Memory for a tensor and for its copy after the recipe, for the search, which has fibers of all ranks, and for the labels
+    // in the model, which are copied twice when it is written.
     let fibers = events.fibers() * team.size();
-    let bytes = 2.0 * events.bytes() + search_bytes(events.shape().features, fibers);
+    let bytes =
+        2.0 * events.bytes() + search_bytes(events.shape().features, fibers) + 3.0 * events.label_bytes();
     if writes {
         args.table.note_stretch(&events, bytes);
     }

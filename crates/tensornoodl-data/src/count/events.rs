@@ -67,6 +67,12 @@ impl Events {
         8.0 * self.features.names.len() as f64 * fibers.unwrap_or(0) as f64
     }
 
+    /// Returns the size of the labels of features, rows and cols in bytes.
+    pub fn label_bytes(&self) -> f64 {
+        let names = [&self.features, &self.rows, &self.cols].into_iter().flat_map(|labels| &labels.names);
+        names.map(|name| (name.len() + size_of::<String>()) as f64).sum()
+    }
+
     /// Returns the sum of all cells.
     pub fn sum(&self) -> f64 {
         self.cells.iter().map(|cell| cell.1).sum()
