@@ -414,6 +414,15 @@ fn next_to_nothing_explained_is_not_success() {
     assert!(noodl(&format!("show {}", model.display())).status.success());
     // One pattern that was asked for is what it is.
     assert_eq!(noodl(&format!("{learn} --patterns 1")).status.code(), Some(0));
+    // No two fibers have a feature in common, so that there is no pattern to find, whatever was asked for.
+    let text: String = (0..9).map(|at| format!("f{at},r{at},c{at}\n")).collect();
+    fs::write(&table, format!("f,r,c\n{text}")).unwrap();
+    let before = fs::read(&model).unwrap();
+    let refused = noodl(&format!("{learn} --model exact --patterns 2"));
+    let says = "no two fibers share anything that could be a pattern; use a tensor with more fibers; nothing was written";
+    assert_eq!(refused.status.code(), Some(6), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains(says), "{}", stderr(&refused));
+    assert_eq!(fs::read(&model).unwrap(), before);
 }
 
 /// Control characters of labels do not reach the terminal, and labels in CSV are no formulas.
@@ -528,6 +537,12 @@ fn a_limit_of_memory_ends_in_a_message() {
     assert_eq!(ended.status.code(), Some(1), "{}", stderr(&ended));
     assert!(stderr(&ended).starts_with("noodl: this needs about "), "{}", stderr(&ended));
     assert!(limited(4_000_000, &args).status.success());
+    // The model has them, too.
+    let model = folder.join("m.safetensors");
+    let learn = format!("{} --patterns 1 -o {}", args.replace("stats", "learn"), model.display());
+    let ended = limited(1_000_000, &learn);
+    assert_eq!(ended.status.code(), Some(1), "{}", stderr(&ended));
+    assert!(stderr(&ended).contains("noodl: this needs about 0.6") && !model.exists(), "{}", stderr(&ended));
 }
 
 /// One wrong date among others is named before any work, and a flag allows it.

@@ -158,6 +158,9 @@ impl Run<'_> {
                 self.args.table.name()
             ))
             .into(),
+            Some(nothing @ Error::NothingShared) => {
+                NothingExplained(format!("{}: {nothing}; nothing was written", self.args.table.name())).into()
+            }
             _ => error,
         })?;
         spinner.finish();
