@@ -25,6 +25,12 @@ impl Evidence {
         match place.map(|at| self.rungs.get(at + 1)) {
             None => format!("{taken} {noun} taken, which is not on the ladder"),
             Some(None) => format!("{taken} {noun} taken, the largest number that was tried"),
+            // Along a stream, the ladder is that of the step that found patterns last.
+            Some(Some(next)) if next.gain > SIGNIFICANCE * next.error => format!(
+                "{taken} {noun} left: when the ladder was made, {} patterns gained {:+.1} ± {:.1}, and patterns were removed or \
+                 retired since",
+                next.patterns, next.gain, next.error
+            ),
             Some(Some(next)) => format!(
                 "{taken} {noun} taken, the fewest that no larger number significantly exceeds: {} patterns gain {:+.1} \
                  ± {:.1}, and {SIGNIFICANCE} standard errors are asked for",
@@ -74,6 +80,19 @@ fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_that_the_ladder_exceeds_is_not_called_the_fewest() {
+        let rung = |patterns, gain, error| Rung { patterns, gain, error };
+        let rungs = vec![rung(1, 0.0, 0.0), rung(2, 90.0, 3.0), rung(3, 60.0, 6.0), rung(4, -2.0, 4.0)];
+        let evidence = Evidence { rungs, stability: None };
+        assert!(evidence.reason(3).starts_with("3 patterns are taken, the fewest that"));
+        assert!(
+            evidence
+                .reason(2)
+                .starts_with("2 patterns are left: when the ladder was made, 3 patterns gained +60.0")
+        );
+    }
 
     #[test]
     fn gains_add_up_to_the_significance() {
