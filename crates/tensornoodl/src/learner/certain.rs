@@ -22,10 +22,11 @@
 //! max |x*_U| (1 - u g^2 / lambda - mu(u - 1) - u (sum_S eps_i q_i + max eps) / (1 - sum_S eps_i q_i)) <= max |a_i'r| + F
 //! ```
 //!
-//! and if that makes it smaller than C, there is no such pattern. A pattern that A lacks is
-//! seen in |r|: it leaves at least C (1 - g^2 / lambda)^(1/2) - F, if it is no more like A_S than the others are. **No pattern is too many**: then |x_i - x*_i| <= q_i
-//! F, and pattern i is in the fiber, with the sign of x_i, if that is below |x_i|. A code below C - q_i F contradicts
-//! |x*_i| >= C, and is not certain.
+//! and if that makes it smaller than C, there is no such pattern. A pattern that A lacks is seen in |r|: it leaves at least
+//! C (1 - g^2 / lambda)^(1/2) - F, if it is no more like A_S than the others are.
+//!
+//! **No pattern is too many.** Then |x_i - x*_i| <= q_i F, and pattern i is in the fiber, with the sign of x_i, if that is
+//! below |x_i|. A code below C - q_i F contradicts |x*_i| >= C, and is not certain.
 //!
 //! Departs: the paper bounds all codes by the sparsity, the incoherence and the largest error. That bound is above C / 2
 //! for most fibers of its own experiments, so the code, its residual, and the error of each pattern are used instead.
